@@ -1,0 +1,1 @@
+"""Constants that the operator and the proxy share. Imports nothing of either."""

@@ -1,0 +1,36 @@
+"""Label and annotation keys, and the values that they take."""
+
+from typing import Final
+
+GROUP: Final = "pd-operator.io"
+
+DEPLOYMENT: Final = f"{GROUP}/deployment"
+"""Name of the PDDeployment that a child or pod belongs to."""
+
+COMPONENT: Final = f"{GROUP}/component"
+"""What a child or pod is: one of the component values below."""
+
+REVISION: Final = f"{GROUP}/revision"
+"""Hash of the tier's pod template, 8 hex digits."""
+
+PAIRING: Final = f"{GROUP}/pairing"
+"""Hash of all that prefiller and decoder must agree on; only equal ones are paired."""
+
+DEPLOYMENT_UID: Final = f"{GROUP}/deployment-uid"
+"""Annotation on engine pods: UID of the PDDeployment, so that a namesake's pods never count."""
+
+DRAINING: Final = f"{GROUP}/draining"
+"""Annotation on a pod, value "true": the proxy chooses it no more."""
+
+K8S_NAME: Final = "app.kubernetes.io/name"
+K8S_INSTANCE: Final = "app.kubernetes.io/instance"
+K8S_COMPONENT: Final = "app.kubernetes.io/component"
+K8S_MANAGED_BY: Final = "app.kubernetes.io/managed-by"
+MANAGED_BY: Final = "pd-operator"
+
+PREFILLER: Final = "prefiller"
+DECODER: Final = "decoder"
+PROXY: Final = "proxy"
+MOONCAKE: Final = "mooncake"
+ENGINE: Final = "engine"
+"""Component of children that both tiers share (ServiceAccount, engine ConfigMap)."""

@@ -1,0 +1,20 @@
+"""TCP ports and their names in pods and Services."""
+
+from typing import Final
+
+HTTP: Final = 8000
+"""vLLM's HTTP server in engine pods and the proxy's data port; named `http`."""
+
+BOOTSTRAP: Final = 8998
+"""A prefiller's Mooncake bootstrap server; named `bootstrap`."""
+
+PROXY_ADMIN: Final = 9090
+"""The proxy's /healthz, /readyz and /metrics; named `admin`, not in the client Service."""
+
+MOONCAKE_RPC: Final = 50051
+MOONCAKE_METADATA: Final = 8080
+MOONCAKE_ADMIN: Final = 9003
+"""The Mooncake master's metrics and admin server: unauthenticated, can remove all keys."""
+
+OPERATOR_HEALTH: Final = 8080
+OPERATOR_METRICS: Final = 9090
