@@ -1,0 +1,1 @@
+"""The PDDeployment API as frozen pydantic models; the CRD is generated from them (crd.py)."""

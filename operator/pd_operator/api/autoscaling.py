@@ -1,0 +1,66 @@
+"""`spec.autoscaling`: from TTFT and TPOT to replicas."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+
+from pd_operator.api.base import ApiModel, Rule
+from pd_operator.api.values import Duration
+
+
+class Mode(StrEnum):
+    """What the autoscaler may do."""
+
+    OFF = "Off"
+    ADVISE = "Advise"
+    AUTO = "Auto"
+
+
+class SLO(ApiModel):
+    """Targets at the 95th percentile."""
+
+    ttft: Duration | None = None
+    """Time to first token, at the proxy. Scales the prefillers."""
+    tpot: Duration | None = None
+    """Time per output token after the first, per request, at the proxy. Scales the decoders."""
+
+
+class TierBounds(ApiModel):
+    """How few and how many pods a tier may have."""
+
+    min: Annotated[int, Field(ge=1, le=1000)] = 1
+    max: Annotated[int, Field(ge=1, le=1000)] = 1
+
+    cel: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "(has(self.min) ? self.min : 1) <= (has(self.max) ? self.max : 1)",
+            "max must be at least min (default of both: 1)",
+        ),
+    )
+
+
+class ScaleDown(ApiModel):
+    """How slowly a tier shrinks."""
+
+    stabilization_window: Duration = "5m"
+    """A tier shrinks only when less was enough for this long. Default: 5m."""
+
+
+class AutoscalingSpec(ApiModel):
+    """Scales each tier from what the proxy measures."""
+
+    mode: Mode = Mode.OFF
+    """`Off`; `Advise` decides and publishes but touches nothing; `Auto` scales."""
+    slo: SLO = SLO()
+    prefill: TierBounds = TierBounds()
+    decode: TierBounds = TierBounds()
+    scale_down: ScaleDown = ScaleDown()
+
+    cel: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.mode) || self.mode == 'Off'"
+            " || (has(self.slo) && (has(self.slo.ttft) || has(self.slo.tpot)))",
+            "slo.ttft or slo.tpot must be set where mode is Advise or Auto",
+        ),
+    )

@@ -1,0 +1,112 @@
+"""The PDDeployment resource: its spec, and the object around it."""
+
+from typing import Annotated, Any, ClassVar, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from pd_operator.api.autoscaling import AutoscalingSpec
+from pd_operator.api.base import ApiModel, Rule
+from pd_operator.api.engine import EngineSpec, KVTransferSpec, RDMASpec
+from pd_operator.api.model import ModelSpec
+from pd_operator.api.tier import MooncakeSpec, ProxySpec, TierSpec
+from pd_shared.labels import GROUP
+
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+KIND: Final = "PDDeployment"
+PLURAL: Final = "pddeployments"
+
+NAME_MAX_LENGTH: Final = 33
+"""`<name>-prefiller-<8>` with a StatefulSet's 11-character suffix is a label value (63)."""
+
+ROOT_RULES: Final = (
+    Rule(
+        f"self.metadata.name.size() <= {NAME_MAX_LENGTH}",
+        f"metadata.name must have at most {NAME_MAX_LENGTH} characters: "
+        "names of pods and their labels are derived from it",
+    ),
+    Rule(
+        "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+        "metadata.name must be a DNS-1035 label (start with a letter, only a-z, 0-9 and -): "
+        "Services are named after it",
+    ),
+)
+
+
+class PDDeploymentSpec(ApiModel):
+    """What the user asks for."""
+
+    model: ModelSpec
+    engine: EngineSpec
+    kv_transfer: KVTransferSpec = KVTransferSpec()
+    rdma: RDMASpec | None = None
+    """Only with kvTransfer.protocol rdma. Default: one `rdma/hca_shared_devices_a`."""
+    prefill: TierSpec = TierSpec()
+    decode: TierSpec = TierSpec()
+    proxy: ProxySpec = ProxySpec()
+    mooncake: MooncakeSpec = MooncakeSpec()
+    autoscaling: AutoscalingSpec = AutoscalingSpec()
+
+    cel: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.rdma) || !has(self.kvTransfer) || !has(self.kvTransfer.protocol)"
+            " || self.kvTransfer.protocol == 'rdma'",
+            "rdma is only allowed where kvTransfer.protocol is rdma",
+        ),
+        Rule(
+            "!has(self.engine.device) || self.engine.device != 'cpu' || (has(self.kvTransfer)"
+            " && has(self.kvTransfer.protocol) && self.kvTransfer.protocol == 'tcp')",
+            "kvTransfer.protocol must be tcp where engine.device is cpu",
+        ),
+        Rule(
+            # A tier without parallelism has tensor 1, which divides everything.
+            "!has(self.prefill) || !has(self.decode)"
+            " || !has(self.prefill.parallelism) || !has(self.decode.parallelism)"
+            " || !has(self.prefill.parallelism.tensor) || !has(self.decode.parallelism.tensor)"
+            " || self.prefill.parallelism.tensor % self.decode.parallelism.tensor == 0"
+            " || self.decode.parallelism.tensor % self.prefill.parallelism.tensor == 0",
+            "prefill.parallelism.tensor and decode.parallelism.tensor must divide one another:"
+            " the connector maps ranks by their ratio",
+        ),
+    )
+
+
+class Metadata(BaseModel):
+    """The part of an object's metadata that reconciling needs."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+    name: str
+    namespace: str
+    uid: str
+    generation: Annotated[int, Field(ge=0)] = 0
+    annotations: dict[str, str] = {}
+    deletion_timestamp: Annotated[str | None, Field(alias="deletionTimestamp")] = None
+
+
+class PDDeployment(BaseModel):
+    """A PDDeployment as read from the API server, its spec checked."""
+
+    model_config = ConfigDict(frozen=True)
+
+    metadata: Metadata
+    spec: PDDeploymentSpec
+    status: dict[str, Any] = {}
+
+
+class InvalidSpecError(ValueError):
+    """The spec breaks the schema; `str()` names each field and what is allowed."""
+
+
+def parse(obj: dict[str, Any]) -> PDDeployment:
+    """The typed form of a PDDeployment's JSON; InvalidSpecError where the spec is wrong."""
+    try:
+        return PDDeployment.model_validate(
+            {"metadata": obj["metadata"], "spec": obj.get("spec"), "status": obj.get("status", {})}
+        )
+    except ValidationError as error:
+        problems = [
+            f"{'.'.join(str(part) for part in detail['loc'])}: {detail['msg']}"
+            for detail in error.errors(include_url=False, include_input=False)
+        ]
+        raise InvalidSpecError("; ".join(problems)) from error

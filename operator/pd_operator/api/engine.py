@@ -1,0 +1,105 @@
+"""`spec.engine` and `spec.kvTransfer`: vLLM and how KV travels."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar, Final
+
+from pydantic import Field
+
+from pd_operator.api.base import ApiModel, ImageReference, ResourceName, Rule
+
+OWNED_FLAGS: Final = (
+    "--api-key",
+    "--data-parallel-size",
+    "--headless",
+    "--host",
+    "--kv-transfer-config",
+    "--model",
+    "--pipeline-parallel-size",
+    "--port",
+    "--revision",
+    "--root-path",
+    "--served-model-name",
+    "--shutdown-timeout",
+    "--ssl-certfile",
+    "--ssl-keyfile",
+    "--tensor-parallel-size",
+    "-dp",
+    "-pp",
+    "-tp",
+)
+"""vLLM flags that the operator sets from typed fields, or that would cut the proxy off."""
+
+
+class Device(StrEnum):
+    """What the engine computes on."""
+
+    CUDA = "cuda"
+    CPU = "cpu"
+
+
+class EngineSpec(ApiModel):
+    """The vLLM of both tiers."""
+
+    image: ImageReference
+    """Container image with vLLM, and Mooncake where KV travels by it."""
+    version: (
+        Annotated[
+            str,
+            Field(
+                max_length=64,
+                pattern=r"^[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}(\+[a-z0-9]([a-z0-9.]*[a-z0-9])?)?$",
+            ),
+        ]
+        | None
+    ) = None
+    """vLLM's version in the image, like `0.33.0`. Features that need a version need it set."""
+    device: Device = Device.CUDA
+    """`cuda`: each pod asks for as many `nvidia.com/gpu` as its tensor parallelism. `cpu`: none."""
+    args: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=1024)], ...], Field(max_length=64)
+    ] = ()
+    """More arguments of `vllm serve`, for both tiers; flags that the operator sets are refused."""
+
+    cel: ClassVar[tuple[Rule, ...]] = tuple(
+        Rule(
+            f"!has(self.args) || !self.args.exists(a, a == '{flag}' || a.startsWith('{flag}='))",
+            f"args must not contain {flag}: the operator sets it",
+        )
+        for flag in OWNED_FLAGS
+    )
+
+
+class Connector(StrEnum):
+    """How the decoder gets the prompt's KV from the prefiller."""
+
+    MOONCAKE = "Mooncake"
+
+
+class Protocol(StrEnum):
+    """What the KV travels over."""
+
+    RDMA = "rdma"
+    TCP = "tcp"
+
+
+class KVTransferSpec(ApiModel):
+    """How KV travels from prefiller to decoder."""
+
+    connector: Connector = Connector.MOONCAKE
+    """`Mooncake`: vLLM's MooncakeConnector, prefiller to decoder without a store."""
+    protocol: Protocol = Protocol.RDMA
+    """`rdma`, or `tcp` where it is asked for by name: never a silent fallback."""
+
+
+class RDMASpec(ApiModel):
+    """RDMA devices of engine pods, from a Kubernetes device plugin."""
+
+    resource: ResourceName = "rdma/hca_shared_devices_a"
+    """Resource that the device plugin advertises. Default: `rdma/hca_shared_devices_a`."""
+    count: Annotated[int, Field(ge=1, le=64)] = 1
+    """How many of the resource each engine pod asks for. Default: 1."""
+    devices: Annotated[
+        tuple[Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[A-Za-z0-9_]+$")], ...],
+        Field(max_length=16),
+    ] = ()
+    """Devices that Mooncake uses, like `mlx5_0`. Empty: all that the pod sees."""

@@ -1,0 +1,85 @@
+"""`spec.prefill`, `spec.decode`, `spec.proxy`, `spec.mooncake`: what runs, and where."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from pd_operator.api.base import ApiModel, ImageReference, ResourceName, Rule
+from pd_operator.api.values import Quantity
+
+LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
+LabelValue = Annotated[
+    str, Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")
+]
+
+
+class Resources(ApiModel):
+    """Requests and limits of a container, as in a pod."""
+
+    requests: Annotated[dict[ResourceName, Quantity], Field(max_length=16)] = {}
+    limits: Annotated[dict[ResourceName, Quantity], Field(max_length=16)] = {}
+
+
+class Toleration(ApiModel):
+    """A toleration, as in a pod."""
+
+    key: Annotated[str, Field(max_length=317)] | None = None
+    operator: Literal["Exists", "Equal"] | None = None
+    value: LabelValue | None = None
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    toleration_seconds: Annotated[int, Field(ge=0)] | None = None
+
+    cel: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "(has(self.key) && self.key != '')"
+            " || (has(self.operator) && self.operator == 'Exists')",
+            "tolerations: operator must be Exists where key is empty",
+        ),
+    )
+
+
+class Parallelism(ApiModel):
+    """How one replica is spread over GPUs."""
+
+    tensor: Annotated[int, Field(ge=1, le=64)] = 1
+    """Tensor parallel size: GPUs per pod. Default: 1."""
+
+
+class TierSpec(ApiModel):
+    """One tier's replicas and their placement."""
+
+    replicas: Annotated[int, Field(ge=1, le=1000)] | None = None
+    """Pods of the tier; in autoscaling mode Auto only the first number. Default: 1."""
+    parallelism: Parallelism = Parallelism()
+    resources: Resources = Resources()
+    """Resources of the engine container; GPUs and RDMA devices are added by the operator."""
+    node_selector: Annotated[dict[LabelKey, LabelValue], Field(max_length=32)] = {}
+    tolerations: Annotated[tuple[Toleration, ...], Field(max_length=32)] = ()
+
+
+class ProxySpec(ApiModel):
+    """The proxy in front of both tiers."""
+
+    replicas: Annotated[int, Field(ge=1, le=100)] | None = None
+    """Default: 2."""
+    image: ImageReference | None = None
+    """Default: the image that the operator was installed with."""
+
+
+class StoreSpec(ApiModel):
+    """Mooncake Store: a KV cache shared by all engines of the deployment."""
+
+    enabled: bool = False
+    """Runs a Mooncake master with its metadata service and connects the engines to it."""
+    segment_size: Quantity = "4Gi"
+    """Memory that each engine rank gives to the store. Default: 4Gi."""
+    local_buffer_size: Quantity = "1Gi"
+    """Transfer buffer of each engine rank. Default: 1Gi."""
+
+
+class MooncakeSpec(ApiModel):
+    """Mooncake's own parts."""
+
+    store: StoreSpec = StoreSpec()
+    image: ImageReference | None = None
+    """Image with `mooncake_master`. Default: the image that the operator was installed with."""
