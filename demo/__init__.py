@@ -1,0 +1,1 @@
+"""`make demo`: from nothing to a first token through a prefill/decode pair."""

@@ -1,0 +1,1 @@
+"""The project's tests, and the local Kubernetes that they run on."""

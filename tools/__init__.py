@@ -1,0 +1,1 @@
+"""What builds, tests and shows the project: not part of any image."""
