@@ -1,0 +1,1 @@
+"""From what the proxies measure to how many replicas each tier should have; pure."""

@@ -1,0 +1,201 @@
+"""The rule: from one observation to the replicas of each tier. Pure and deterministic.
+
+A tier grows at once, to what the load needs by the measured capacity, or by the ratio of its
+latency to the target, at most doubling. It shrinks slowly, when less was enough all through the
+stabilization window. What is stale, absent or of other pods than those ready now is no evidence.
+"""
+
+import math
+from dataclasses import replace
+
+from pd_operator.autoscale import explain, memory
+from pd_operator.autoscale.case import DECODE, PREFILL, Case
+from pd_operator.autoscale.decision import (
+    Decision,
+    Limit,
+    Observation,
+    Policy,
+    Reason,
+    State,
+    TierDecision,
+    TierPolicy,
+    TierState,
+)
+from pd_operator.autoscale.explain import Outcome
+from pd_operator.autoscale.window import Freshness
+
+_ROUNDING = 1e-9
+
+
+def decide(observation: Observation, policy: Policy, state: State, now: float) -> Decision:
+    """Both tiers' replicas at `now`, a monotonic clock's seconds.
+
+    Give `Decision.state` to the next call; after a restart begin with an empty State: nothing
+    shrinks then before a whole stabilization window was seen.
+    """
+    prefill = Case(PREFILL, observation.prefill, policy.prefill, policy, now)
+    decode = Case(DECODE, observation.decode, policy.decode, policy, now)
+    prefill_decision, prefill_state = _tier(prefill, state.prefill)
+    decode_decision, decode_state = _tier(decode, state.decode)
+    return Decision(prefill_decision, decode_decision, State(prefill_state, decode_state))
+
+
+def _tier(case: Case, state: TierState) -> tuple[TierDecision, TierState]:
+    outcome, state = _outcome(case, memory.observe(case, state))
+    outcome = _bounded(outcome, case.tier)
+    if outcome.desired != case.view.current:
+        state = replace(state, changed_at=case.now)
+    decision = TierDecision(
+        current=case.view.current,
+        desired=outcome.desired,
+        unbounded=outcome.unbounded,
+        reason=outcome.reason,
+        limit=outcome.limit,
+        message=explain.message(case, outcome),
+        inputs=explain.inputs(case),
+    )
+    return decision, state
+
+
+def _bounded(outcome: Outcome, tier: TierPolicy) -> Outcome:
+    """Within the bounds, which hold whatever is or is not known."""
+    if outcome.desired > tier.max:
+        return replace(outcome, desired=tier.max, reason=Reason.AT_MAX, limit=Limit.MAX)
+    if outcome.desired < tier.min:
+        return replace(outcome, desired=tier.min, reason=Reason.AT_MIN, limit=Limit.MIN)
+    return outcome
+
+
+def _outcome(case: Case, state: TierState) -> tuple[Outcome, TierState]:
+    held = _hold(case)
+    if held is not None:
+        return held, memory.forget_evidence(state)
+    # Latencies tell of the pods ready now only when none has come lately and none is to come.
+    fresh = memory.coming(case, state) == 0 and memory.unsettled(case, state) <= 0
+    by_load, by_latency = _by_load(case, state), _by_latency(case)
+    # What this moment teaches counts from the next one: so more demand never asks for less.
+    learned = memory.learn(case, state) if fresh else state
+    needed = max(by_load, by_latency)
+    if needed > case.view.current:
+        outcome = _grow(case, state, by_load, by_latency if fresh else None, needed)
+        return outcome, memory.recommend(case, learned, needed)
+    enough = _enough(case, state) if fresh and by_latency == 0 else None
+    lower = case.view.current if enough is None else max(enough, by_load)
+    learned = memory.recommend(case, learned, lower)
+    return _shrink(case, learned, min(lower, case.view.current)), learned
+
+
+def _hold(case: Case) -> Outcome | None:
+    """Why there is no evidence at all, if so."""
+    view, signals = case.view, case.view.signals
+    trust = (signals.load.freshness, signals.latency.freshness)
+    if case.tier.target is None:
+        reason = Reason.NO_TARGET
+    elif Freshness.STALE in trust:
+        reason = Reason.STALE_METRICS
+    elif Freshness.ABSENT in trust or signals.load.value is None:
+        reason = Reason.NO_METRICS
+    elif view.ready == 0:
+        reason = Reason.NOT_READY
+    else:
+        return None
+    return Outcome(view.current, view.current, reason, Limit.HOLD)
+
+
+def _by_load(case: Case, state: TierState) -> int:
+    """Replicas that the load needs by what one replica was seen to bear; 0 where unknown."""
+    capacity, load = memory.capacity(case, state), case.view.signals.load.value
+    if capacity is None or load is None:
+        return 0
+    return math.ceil(load / capacity - _ROUNDING)
+
+
+def _by_latency(case: Case) -> int:
+    """Replicas by the ratio of latency to target; 0 where the target is met."""
+    signals, target = case.view.signals, case.tier.target
+    latency = signals.latency.value
+    if latency is None or target is None or latency <= target:
+        return 0
+    if signals.samples < case.policy.min_samples or case.idle:
+        return 0
+    return max(case.view.ready + 1, math.ceil(case.view.ready * latency / target - _ROUNDING))
+
+
+def _grow(
+    case: Case, state: TierState, by_load: int, by_latency: int | None, unbounded: int
+) -> Outcome:
+    """`by_latency` None where the latencies are of other pods than those ready now."""
+    view = case.view
+    if view.current >= case.tier.max:
+        return Outcome(view.current, unbounded, Reason.AT_MAX, Limit.MAX)
+    # Latencies of a backlog are of the past; the load is of now, whichever pods answer it.
+    usable = 0 if by_latency is None or view.signals.draining else by_latency
+    desired = max(
+        min(by_load, _at_most(case.policy, view.current)),
+        min(usable, _at_most(case.policy, view.ready)),
+    )
+    if desired > view.current:
+        reason = case.words.above if usable > 0 else Reason.LOAD_ABOVE_CAPACITY
+        limit = Limit.FACTOR if desired < max(by_load, usable) else Limit.NONE
+        return Outcome(desired, unbounded if limit is Limit.FACTOR else desired, reason, limit)
+    wait = 0.0
+    if view.ready < view.current:
+        reason = Reason.NOT_READY
+    elif by_latency is None:
+        reason, wait = Reason.COOLDOWN, memory.unsettled(case, state)
+    else:
+        reason = Reason.BACKLOG_DRAINING
+    return Outcome(view.current, unbounded, reason, Limit.HOLD, wait)
+
+
+def _at_most(policy: Policy, replicas: int) -> int:
+    return max(replicas + 1, math.floor(policy.max_factor * replicas))
+
+
+def _enough(case: Case, state: TierState) -> int | None:
+    """How few replicas would do, by this evidence; None where it says nothing."""
+    signals, target = case.view.signals, case.tier.target
+    load, latency = signals.load.value, signals.latency.value
+    trust = {signals.load.freshness, signals.latency.freshness, signals.in_flight.freshness}
+    if trust != {Freshness.FRESH} or load is None or target is None:
+        return None
+    if case.idle:
+        return 0
+    if latency is None or latency > target:
+        return None
+    # The latency is taken to grow as the load of each replica does.
+    margin = case.policy.down_margin * target
+    least = math.ceil(case.view.ready * latency / margin - _ROUNDING)
+    capacity = memory.capacity(case, state)
+    if capacity is not None:
+        least = max(least, math.ceil(load / (case.policy.headroom * capacity) - _ROUNDING))
+    return max(1, least)
+
+
+def _shrink(case: Case, state: TierState, lower: int) -> Outcome:
+    current, low = case.view.current, case.tier.min
+    if max(lower, low) >= current:
+        if case.view.ready < current:
+            reason = Reason.NOT_READY
+        elif case.idle:
+            reason = Reason.NO_TRAFFIC
+        else:
+            reason = Reason.AT_MIN if lower < current else Reason.STEADY
+        return Outcome(current, lower, reason, Limit.MIN if lower < current else Limit.NONE)
+    asked, missing = memory.most(case, state)
+    most = max(asked, lower, low)
+    if missing > 0 or most >= current:
+        wait = missing if missing > 0 else case.policy.stabilization
+        return Outcome(current, lower, Reason.STABILIZATION_WINDOW, Limit.STABILIZATION, wait)
+    wait = 0.0 if state.changed_at is None else state.changed_at + case.policy.window - case.now
+    if wait > 0:
+        return Outcome(current, lower, Reason.COOLDOWN, Limit.COOLDOWN, wait)
+    least = current - max(1, math.floor(case.policy.down_fraction * current))
+    desired = max(most, least)
+    reason = Reason.NO_TRAFFIC if case.idle else Reason.LOAD_BELOW_CAPACITY
+    if desired == lower:
+        return Outcome(desired, lower, reason, Limit.NONE)
+    if most < least:
+        return Outcome(desired, lower, reason, Limit.STEP)
+    limit = Limit.MIN if most == low else Limit.STABILIZATION
+    return Outcome(desired, lower, reason, limit)

@@ -1,0 +1,198 @@
+"""What the autoscaler is told and what it answers; plain values without behaviour."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pd_operator.api.autoscaling import Mode
+from pd_operator.autoscale.window import Freshness
+
+
+class Reason(StrEnum):
+    """Why a tier is to have the replicas that it is to have; a closed set."""
+
+    STEADY = "Steady"
+    TTFT_ABOVE_TARGET = "TTFTAboveTarget"
+    TPOT_ABOVE_TARGET = "TPOTAboveTarget"
+    LOAD_ABOVE_CAPACITY = "LoadAboveCapacity"
+    LOAD_BELOW_CAPACITY = "LoadBelowCapacity"
+    NO_TRAFFIC = "NoTraffic"
+    AT_MAX = "AtMax"
+    AT_MIN = "AtMin"
+    NO_METRICS = "NoMetrics"
+    STALE_METRICS = "StaleMetrics"
+    NOT_READY = "NotReady"
+    BACKLOG_DRAINING = "BacklogDraining"
+    STABILIZATION_WINDOW = "StabilizationWindow"
+    COOLDOWN = "Cooldown"
+    NO_TARGET = "NoTarget"
+
+
+class Limit(StrEnum):
+    """What kept a decision from going where the numbers point; a closed set."""
+
+    NONE = "None"
+    MIN = "Min"
+    MAX = "Max"
+    FACTOR = "Factor"
+    """One decision raises at most so many times."""
+    STEP = "Step"
+    """One decision lowers at most so much."""
+    STABILIZATION = "StabilizationWindow"
+    COOLDOWN = "Cooldown"
+    HOLD = "Hold"
+    """There is no evidence that may be acted upon."""
+
+
+@dataclass(frozen=True)
+class Signal:
+    """One measured number and how far it can be trusted; None where it has no value."""
+
+    value: float | None = None
+    freshness: Freshness = Freshness.ABSENT
+
+
+@dataclass(frozen=True)
+class TierSignals:
+    """What is known of one tier's work.
+
+    `load` is prompt tokens per second offered (prefill) or requests in flight on average
+    (decode). `latency` is the tier's 95th percentile in seconds, of `samples` requests; without
+    a value where none was answered. `in_flight` is the number of requests now; `draining` says
+    that a backlog is being worked off, so that latencies tell of the past.
+    """
+
+    load: Signal = Signal()
+    latency: Signal = Signal()
+    samples: float = 0.0
+    in_flight: Signal = Signal()
+    draining: bool = False
+
+
+@dataclass(frozen=True)
+class TierView:
+    """One tier: pods that were asked for, pods that are ready, and what they do."""
+
+    current: int
+    ready: int
+    signals: TierSignals = TierSignals()
+
+
+@dataclass(frozen=True)
+class Observation:
+    """All that one decision rests on.
+
+    `window` is the seconds that the signals cover, `requests` the requests offered per second.
+    """
+
+    prefill: TierView
+    decode: TierView
+    requests: Signal = Signal()
+    window: float = 0.0
+
+
+@dataclass(frozen=True)
+class TierPolicy:
+    """One tier's target in seconds (None: has none) and bounds in replicas."""
+
+    target: float | None
+    min: int
+    max: int
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What the user asks for, and the constants of the rule; times in seconds."""
+
+    mode: Mode
+    prefill: TierPolicy
+    decode: TierPolicy
+    stabilization: float = 300.0
+    """A tier shrinks only when less was enough for this long."""
+    window: float = 60.0
+    """Time over which signals are taken; also the least time between two steps down."""
+    start_deadline: float = 600.0
+    """A pod that is not ready after this time does not count as coming any more."""
+    max_factor: float = 2.0
+    down_fraction: float = 0.1
+    """One step down is this part of the tier, and at least one replica."""
+    down_margin: float = 0.6
+    """A tier shrinks only where the latency would stay below this part of the target."""
+    headroom: float = 0.85
+    """Part of the known capacity that is planned for."""
+    min_samples: float = 3.0
+    """Fewer requests than this are no evidence for growing."""
+    memory: float = 1800.0
+    """How long a measured capacity is believed, seconds."""
+
+
+@dataclass(frozen=True)
+class Peak:
+    """A load per replica seen at a time."""
+
+    load: float
+    time: float
+
+
+@dataclass(frozen=True)
+class TierState:
+    """What is remembered of one tier from one decision to the next.
+
+    `recommendations` are (time, replicas) with falling replicas: the maximum over any recent
+    stretch of time can be read from them. `evidence_since` is None while evidence is missing.
+    """
+
+    target: float | None = None
+    ready: int | None = None
+    settled_at: float | None = None
+    """When the number of ready pods last rose: older latencies are of fewer pods."""
+    coming_since: float | None = None
+    changed_at: float | None = None
+    evidence_since: float | None = None
+    recommendations: tuple[tuple[float, int], ...] = ()
+    breached: Peak | None = None
+    """Lowest load per replica at which the target was missed."""
+    proven: Peak | None = None
+    """Highest load per replica at which the target was met."""
+
+
+@dataclass(frozen=True)
+class State:
+    """What is remembered of both tiers; the empty one is that after a restart."""
+
+    prefill: TierState = TierState()
+    decode: TierState = TierState()
+
+
+@dataclass(frozen=True)
+class Input:
+    """One number that a decision rests on; `value` None where there was none."""
+
+    name: str
+    value: float | None
+    unit: str
+    freshness: Freshness
+
+
+@dataclass(frozen=True)
+class TierDecision:
+    """How many replicas a tier is to have, and why.
+
+    `unbounded` is what the numbers alone ask for; `limit` is what kept `desired` from it.
+    """
+
+    current: int
+    desired: int
+    unbounded: int
+    reason: Reason
+    limit: Limit
+    message: str
+    inputs: tuple[Input, ...] = ()
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Both tiers' decisions, and what to remember for the next one."""
+
+    prefill: TierDecision
+    decode: TierDecision
+    state: State

@@ -1,0 +1,98 @@
+"""What a tier's state learns from one observation: pods that come, evidence, capacity."""
+
+from dataclasses import replace
+
+from pd_operator.autoscale.case import Case
+from pd_operator.autoscale.decision import Peak, TierState
+
+
+def observe(case: Case, state: TierState) -> TierState:
+    """The state with the tier's pods and target taken note of."""
+    view, tier, now = case.view, case.tier, case.now
+    if state.target != tier.target:
+        # What was met or missed by another target says nothing of this one.
+        state = replace(state, target=tier.target, breached=None, proven=None)
+    # The first look after a restart cannot know when the pods became ready; the window of
+    # samples is empty then as well, so no old evidence can be acted upon.
+    grown = state.ready is not None and view.ready > state.ready
+    coming = max(0, view.current - view.ready)
+    since = state.coming_since
+    if coming == 0:
+        since = None
+    elif since is None or grown:
+        since = now
+    return replace(
+        state,
+        ready=view.ready,
+        settled_at=now if grown else state.settled_at,
+        coming_since=since,
+        breached=_believed(state.breached, case),
+        proven=_believed(state.proven, case),
+    )
+
+
+def coming(case: Case, state: TierState) -> int:
+    """Pods that were asked for and may still become ready."""
+    since = state.coming_since
+    late = since is not None and case.now - since > case.policy.start_deadline
+    return 0 if late else max(0, case.view.current - case.view.ready)
+
+
+def unsettled(case: Case, state: TierState) -> float:
+    """Seconds until all of the window's latencies are of the pods that are ready now."""
+    return 0.0 if state.settled_at is None else state.settled_at + case.policy.window - case.now
+
+
+def learn(case: Case, state: TierState) -> TierState:
+    """The state with the load per replica noted as met or missed; for settled evidence only."""
+    view, tier, now = case.view, case.tier, case.now
+    signals = view.signals
+    load, latency = signals.load.value, signals.latency.value
+    if load is None or latency is None or tier.target is None or view.ready == 0 or load <= 0:
+        return state
+    per_replica = load / view.ready
+    if latency > tier.target:
+        if signals.samples < case.policy.min_samples or signals.draining:
+            return state
+        if state.breached is None or per_replica < state.breached.load:
+            return replace(state, breached=Peak(per_replica, now))
+        return state
+    # More was borne than once seemed too much: that was something else.
+    if state.breached is not None and per_replica >= state.breached.load:
+        state = replace(state, breached=None)
+    if state.proven is None or per_replica >= state.proven.load:
+        state = replace(state, proven=Peak(per_replica, now))
+    return state
+
+
+def capacity(case: Case, state: TierState) -> float | None:
+    """Load per replica to plan for; None until the target was once missed."""
+    if state.breached is None:
+        return None
+    proven = state.proven.load if state.proven is not None else 0.0
+    return max(case.policy.headroom * state.breached.load, min(proven, state.breached.load))
+
+
+def recommend(case: Case, state: TierState, replicas: int) -> TierState:
+    """The state with the replicas noted that the present evidence asks for."""
+    now = case.now
+    start = now - case.policy.stabilization
+    kept = [(time, old) for time, old in state.recommendations if time >= start and old > replicas]
+    since = state.evidence_since if state.evidence_since is not None else now
+    return replace(state, recommendations=(*kept, (now, replicas)), evidence_since=since)
+
+
+def most(case: Case, state: TierState) -> tuple[int, float]:
+    """The most that was asked for in the stabilization window; seconds missing to a full one."""
+    since = case.now if state.evidence_since is None else state.evidence_since
+    asked = max((replicas for _, replicas in state.recommendations), default=0)
+    return asked, case.policy.stabilization - (case.now - since)
+
+
+def forget_evidence(state: TierState) -> TierState:
+    """The state after a gap in what is known: growing less must be earned anew."""
+    return replace(state, evidence_since=None, recommendations=())
+
+
+def _believed(peak: Peak | None, case: Case) -> Peak | None:
+    return peak if peak is not None and case.now - peak.time <= case.policy.memory else None

@@ -1,0 +1,52 @@
+"""One scrape of one proxy, reduced to what the autoscaler uses."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pd_operator.autoscale.exposition import Exposition, Histogram, parse
+from pd_shared import metrics
+
+PREFIX = "pd_proxy_"
+
+
+@dataclass(frozen=True)
+class ProxySample:
+    """Values at one moment; None where the proxy did not say, or said something unusable.
+
+    Counters are totals since the proxy's start; histograms are in seconds; the KV counters are
+    prompt tokens by decoder pod.
+    """
+
+    offered: float | None = None
+    prompt_tokens: float | None = None
+    completion_tokens: float | None = None
+    in_flight_prefill: float | None = None
+    in_flight_decode: float | None = None
+    ttft: Histogram | None = None
+    prefill: Histogram | None = None
+    tpot: Histogram | None = None
+    kv_expected: Mapping[str, float] = field(default_factory=dict)
+    kv_moved: Mapping[str, float] = field(default_factory=dict)
+    kv_recomputed: Mapping[str, float] = field(default_factory=dict)
+
+
+def read(text: str) -> ProxySample:
+    """The sample in a proxy's /metrics; ExpositionError where the text cannot be used."""
+    return from_exposition(parse(text, PREFIX))
+
+
+def from_exposition(exposition: Exposition) -> ProxySample:
+    """The sample in an exposition."""
+    return ProxySample(
+        offered=exposition.value(metrics.REQUESTS_OFFERED),
+        prompt_tokens=exposition.value(metrics.PROMPT_TOKENS_OFFERED),
+        completion_tokens=exposition.value(metrics.COMPLETION_TOKENS),
+        in_flight_prefill=exposition.value(metrics.IN_FLIGHT, tier=metrics.TIER_PREFILL),
+        in_flight_decode=exposition.value(metrics.IN_FLIGHT, tier=metrics.TIER_DECODE),
+        ttft=exposition.histogram(metrics.TTFT),
+        prefill=exposition.histogram(metrics.PREFILL),
+        tpot=exposition.histogram(metrics.TPOT),
+        kv_expected=exposition.by_label(metrics.KV_EXPECTED_TOKENS, "decoder"),
+        kv_moved=exposition.by_label(metrics.KV_MOVED_TOKENS, "decoder"),
+        kv_recomputed=exposition.by_label(metrics.KV_RECOMPUTED_TOKENS, "decoder"),
+    )

@@ -1,0 +1,158 @@
+"""From the window of samples to the signals that a decision rests on."""
+
+from collections.abc import Callable, Collection
+
+from pd_operator.autoscale.decision import Signal, TierSignals
+from pd_operator.autoscale.exposition import Histogram
+from pd_operator.autoscale.sample import ProxySample
+from pd_operator.autoscale.window import (
+    Freshness,
+    History,
+    Range,
+    average,
+    covered,
+    distribution,
+    freshness,
+    increase,
+    latest,
+    quantile,
+    rate,
+)
+
+PERCENTILE = 0.95
+DRAINED_LEAST = 3.0
+DRAINED_PART = 0.1
+"""A backlog drains where so many requests, and such a part, were answered beyond those arrived."""
+
+Number = Callable[[ProxySample], float | None]
+
+
+def offered(sample: ProxySample) -> float | None:
+    """Requests that arrived."""
+    return sample.offered
+
+
+def prompt_tokens(sample: ProxySample) -> float | None:
+    """Prompt tokens that arrived."""
+    return sample.prompt_tokens
+
+
+def prefill_in_flight(sample: ProxySample) -> float | None:
+    """Requests at or before a prefiller."""
+    return sample.in_flight_prefill
+
+
+def decode_in_flight(sample: ProxySample) -> float | None:
+    """Requests at a decoder."""
+    return sample.in_flight_decode
+
+
+def ttft(sample: ProxySample) -> Histogram | None:
+    """Time to first token, of streams."""
+    return sample.ttft
+
+
+def prefill_time(sample: ProxySample) -> Histogram | None:
+    """Time to the prefill answer, of all requests: a lower bound of the time to first token."""
+    return sample.prefill
+
+
+def tpot(sample: ProxySample) -> Histogram | None:
+    """Time per output token."""
+    return sample.tpot
+
+
+def span(history: History, window: Range) -> float:
+    """Seconds of the window that samples cover."""
+    start, end = covered(history, window)
+    return end - start
+
+
+def requests(history: History, proxies: Collection[str], window: Range) -> Signal:
+    """Requests offered per second."""
+    return _signal(history, proxies, window, offered, rate(history, window, offered))
+
+
+def prefill(history: History, proxies: Collection[str], window: Range) -> TierSignals:
+    """The prefill tier's signals."""
+    load = _signal(history, proxies, window, prompt_tokens, rate(history, window, prompt_tokens))
+    # Only streams have a TTFT; the prefill answer bounds it from below for the others.
+    first, first_count = _percentile(history, window, ttft)
+    answer, answer_count = _percentile(history, window, prefill_time)
+    told = [value for value in (first, answer) if value is not None]
+    waiting = _waiting(history, window, prefill_in_flight) if not told else None
+    value = max(told, default=waiting)
+    in_flight = _now(history, proxies, window, prefill_in_flight)
+    trust = _best(
+        freshness(history, proxies, window.end, window.stale_after, ttft),
+        freshness(history, proxies, window.end, window.stale_after, prefill_time),
+    )
+    return TierSignals(
+        load=load,
+        latency=Signal(value, trust),
+        samples=max(first_count, answer_count) if told else in_flight.value or 0.0,
+        in_flight=in_flight,
+        draining=_draining(history, window, answer_count),
+    )
+
+
+def decode(history: History, proxies: Collection[str], window: Range) -> TierSignals:
+    """The decode tier's signals."""
+    busy = average(history, window, decode_in_flight)
+    value, count = _percentile(history, window, tpot)
+    return TierSignals(
+        load=_signal(history, proxies, window, decode_in_flight, busy),
+        latency=Signal(value, freshness(history, proxies, window.end, window.stale_after, tpot)),
+        samples=count,
+        in_flight=_now(history, proxies, window, decode_in_flight),
+    )
+
+
+def _signal(
+    history: History,
+    proxies: Collection[str],
+    window: Range,
+    get: Number,
+    value: float | None,
+) -> Signal:
+    trust = freshness(history, proxies, window.end, window.stale_after, get)
+    return Signal(value, trust)
+
+
+def _now(history: History, proxies: Collection[str], window: Range, get: Number) -> Signal:
+    value = latest(history, window.end, window.stale_after, get)
+    return _signal(history, proxies, window, get, value)
+
+
+def _percentile(
+    history: History, window: Range, get: Callable[[ProxySample], Histogram | None]
+) -> tuple[float | None, float]:
+    seen = distribution(history, window, get)
+    if seen is None:
+        return None, 0.0
+    return quantile(seen, PERCENTILE), seen.counts[-1]
+
+
+def _waiting(history: History, window: Range, get: Number) -> float | None:
+    """How long requests have been in flight without any being answered, at least; seconds."""
+    start, end = covered(history, window)
+    for uid in history.pods:
+        points = [point for point in history.points(uid, get) if start <= point[0] <= end]
+        if len(points) > 1 and all(value > 0 for _, value in points):
+            return points[-1][0] - points[0][0]
+    return None
+
+
+def _draining(history: History, window: Range, answered: float) -> bool:
+    """Whether clearly more requests were prefilled than arrived: a backlog is being worked off."""
+    came = arrived(history, window)
+    return answered - came >= max(DRAINED_LEAST, DRAINED_PART * came)
+
+
+def _best(*trust: Freshness) -> Freshness:
+    return min(trust, key=list(Freshness).index)
+
+
+def arrived(history: History, window: Range) -> float:
+    """Requests that arrived in the window."""
+    return sum(increase(history, window, offered).values())
