@@ -1,0 +1,71 @@
+"""Remove from a folder of packages what an engine never reads, and symbols from big libraries."""
+
+import os
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+UNUSED = (
+    "bin",
+    "mooncake/transfer_engine_bench",
+    "torch/bin",
+    "torch/include",
+    "torch/share",
+    "torch/test",
+    "triton",
+)
+"""Programs for developers, headers and their like."""
+
+TESTS = ("mpmath", "networkx", "numpy", "sympy", "torchgen")
+"""Packages that carry their tests."""
+
+BIG = 4 << 20
+"""Bytes from which on stripping a library is worth its time."""
+
+
+def remove(root: Path) -> None:
+    """Remove the unused parts."""
+    doomed = [root / path for path in UNUSED]
+    doomed += [path for name in TESTS for path in (root / name).rglob("tests")]
+    doomed += [path for suffix in ("pyi", "pyx", "pxd", "a") for path in root.rglob(f"*.{suffix}")]
+    for path in doomed:
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def strip(library: Path) -> None:
+    """Strip one library; one that cannot be stripped stays as it is."""
+    # Into a new file: uv may have linked the old one to its cache.
+    slim = library.with_name(f"{library.name}.slim")
+    done = subprocess.run(  # noqa: S603 - a fixed program
+        ["strip", "--strip-unneeded", "-o", str(slim), str(library)],  # noqa: S607
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode == 0:
+        slim.chmod(library.stat().st_mode)
+        slim.replace(library)
+    else:
+        slim.unlink(missing_ok=True)
+
+
+def main(root: Path) -> None:
+    """Make the packages below `root` slim."""
+    remove(root)
+    if shutil.which("strip") is None:
+        return
+    libraries = [
+        path
+        for path in root.rglob("*.so*")
+        if path.is_file() and not path.is_symlink() and path.stat().st_size > BIG
+    ]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(strip, libraries))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
