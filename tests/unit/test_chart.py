@@ -164,7 +164,7 @@ def namespaced_objects() -> Iterator[tuple[str, str]]:
 )
 def test_objects_name_their_namespace_and_carry_the_labels(name: str, document: str) -> None:
     # Without it, `helm template | kubectl apply` puts them where the user happens to be.
-    assert "  namespace: {{ .Release.Namespace }}" in document, name
+    assert "  namespace: {{ .Release.Namespace | quote }}" in document, name
     assert 'include "pd-operator.labels"' in document, name
 
 

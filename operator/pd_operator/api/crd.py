@@ -60,6 +60,17 @@ def _validations(rules: tuple[Rule, ...]) -> list[dict[str, str]]:
     return [{"rule": rule.expression, "message": rule.message} for rule in rules]
 
 
+def _map_values(node: dict[str, Any]) -> dict[str, Any] | None:
+    # A dict whose keys have a pattern is rendered as patternProperties. Structural schemas know
+    # nothing of keys: their pattern is checked by the models only.
+    values: list[dict[str, Any] | None] = [
+        node.get("additionalProperties") or None,
+        *node.get("patternProperties", {}).values(),
+    ]
+    (schema,) = [value for value in values if value is not None] or [None]
+    return schema
+
+
 def structural(root: type[BaseModel]) -> dict[str, Any]:
     """The structural OpenAPI v3 schema of a model, with its CEL rules beside the fields."""
     schema = root.model_json_schema(by_alias=True)
@@ -79,8 +90,8 @@ def structural(root: type[BaseModel]) -> dict[str, Any]:
             result["enum"] = [node["const"]]
         if "properties" in result:
             result["properties"] = {k: rewrite(v) for k, v in node["properties"].items()}
-        elif node.get("type") == "object" and node.get("additionalProperties"):
-            result["additionalProperties"] = rewrite(node["additionalProperties"])
+        elif values := _map_values(node):
+            result["additionalProperties"] = rewrite(values)
         if "items" in result:
             result["items"] = rewrite(node["items"])
         if name in rules:

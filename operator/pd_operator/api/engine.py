@@ -30,6 +30,12 @@ OWNED_FLAGS: Final = (
 """vLLM flags that the operator sets from typed fields, or that would cut the proxy off."""
 
 
+def _spellings(flag: str) -> str:
+    # vLLM takes _ for -, and --flag.key for one key of a JSON value.
+    dashes = len(flag) - len(flag.lstrip("-"))
+    return f"^{flag[:dashes]}{flag[dashes:].replace('-', '[-_]')}([=.]|$)"
+
+
 class Device(StrEnum):
     """What the engine computes on."""
 
@@ -62,7 +68,7 @@ class EngineSpec(ApiModel):
 
     cel: ClassVar[tuple[Rule, ...]] = tuple(
         Rule(
-            f"!has(self.args) || !self.args.exists(a, a == '{flag}' || a.startsWith('{flag}='))",
+            f"!has(self.args) || !self.args.exists(a, a.matches('{_spellings(flag)}'))",
             f"args must not contain {flag}: the operator sets it",
         )
         for flag in OWNED_FLAGS

@@ -19,6 +19,15 @@ class Resources(ApiModel):
     requests: Annotated[dict[ResourceName, Quantity], Field(max_length=16)] = {}
     limits: Annotated[dict[ResourceName, Quantity], Field(max_length=16)] = {}
 
+    cel: ClassVar[tuple[Rule, ...]] = tuple(
+        Rule(  # the pattern is for quantities that are text
+            f"!has(self.{name}) ||"
+            f" self.{name}.all(k, type(self.{name}[k]) == string || self.{name}[k] >= 0)",
+            f"{name} must not be negative",
+        )
+        for name in ("requests", "limits")
+    )
+
 
 class Toleration(ApiModel):
     """A toleration, as in a pod."""
@@ -75,6 +84,14 @@ class StoreSpec(ApiModel):
     """Memory that each engine rank gives to the store. Default: 4Gi."""
     local_buffer_size: Quantity = "1Gi"
     """Transfer buffer of each engine rank. Default: 1Gi."""
+
+    cel: ClassVar[tuple[Rule, ...]] = tuple(
+        Rule(
+            f"!has(self.{name}) || type(self.{name}) == string || self.{name} > 0",
+            f"{name} must be more than zero",
+        )
+        for name in ("segmentSize", "localBufferSize")
+    )
 
 
 class MooncakeSpec(ApiModel):
