@@ -1,0 +1,76 @@
+"""From a PDDeployment to its children: pure builders, one file per kind of child."""
+
+from dataclasses import dataclass
+
+from pd_operator.api.deployment import PDDeployment
+from pd_operator.build import names
+from pd_operator.build.disruption_budgets import disruption_budgets
+from pd_operator.build.manifest import Manifest
+from pd_operator.build.mooncake import mooncake_deployment
+from pd_operator.build.pairing import pairing
+from pd_operator.build.proxy import proxy_deployment
+from pd_operator.build.proxy_config import proxy_config_map
+from pd_operator.build.roles import roles
+from pd_operator.build.service_accounts import service_accounts
+from pd_operator.build.services import services
+from pd_operator.build.stateful_set import TierChild, tier_child
+from pd_operator.build.store import store_config_map
+from pd_shared import labels, ports
+
+__all__ = ["Defaults", "Desired", "Manifest", "TierChild", "desired", "url"]
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What the operator was installed with: image references and the cluster's DNS domain."""
+
+    proxy_image: str
+    mooncake_image: str
+    cluster_domain: str = "cluster.local"
+
+
+@dataclass(frozen=True)
+class Desired:
+    """All children that should exist; `objects` are those beside the tiers, in apply order."""
+
+    prefiller: TierChild
+    decoder: TierChild
+    pairing: str
+    objects: tuple[Manifest, ...]
+
+
+def desired(deployment: PDDeployment, defaults: Defaults) -> Desired:
+    """The children of a deployment; equal inputs give equal results."""
+    domain = defaults.cluster_domain
+    return Desired(
+        prefiller=tier_child(deployment, labels.PREFILLER, domain),
+        decoder=tier_child(deployment, labels.DECODER, domain),
+        pairing=pairing(deployment),
+        objects=(
+            *service_accounts(deployment),
+            *roles(deployment),
+            proxy_config_map(deployment),
+            *services(deployment),
+            *disruption_budgets(deployment),
+            *_store(deployment, defaults),
+            proxy_deployment(deployment, deployment.spec.proxy.image or defaults.proxy_image),
+        ),
+    )
+
+
+def url(deployment: PDDeployment, defaults: Defaults) -> str:
+    """The OpenAI-compatible base URL of the deployment within the cluster."""
+    metadata = deployment.metadata
+    host = names.service_host(
+        names.proxy(metadata.name), metadata.namespace, defaults.cluster_domain
+    )
+    return f"http://{host}:{ports.HTTP}/v1"
+
+
+def _store(deployment: PDDeployment, defaults: Defaults) -> tuple[Manifest, ...]:
+    if not deployment.spec.mooncake.store.enabled:
+        return ()
+    return (
+        store_config_map(deployment, defaults.cluster_domain),
+        mooncake_deployment(deployment, deployment.spec.mooncake.image or defaults.mooncake_image),
+    )

@@ -1,0 +1,27 @@
+"""PodDisruptionBudgets: evictions take one pod of a component at a time."""
+
+from pd_operator.api.deployment import PDDeployment
+from pd_operator.build import names
+from pd_operator.build.manifest import Manifest, child, selector
+from pd_shared import labels
+
+
+def disruption_budgets(deployment: PDDeployment) -> tuple[Manifest, ...]:
+    """One each for the prefillers, the decoders and the proxy."""
+    name = deployment.metadata.name
+    return tuple(
+        child(
+            deployment,
+            "policy/v1",
+            "PodDisruptionBudget",
+            names.tier(name, component),
+            component,
+            spec={
+                "maxUnavailable": 1,
+                "selector": {"matchLabels": selector(name, component)},
+                # A pod that never became ready must not keep a node from being drained.
+                "unhealthyPodEvictionPolicy": "AlwaysAllow",
+            },
+        )
+        for component in (labels.PREFILLER, labels.DECODER, labels.PROXY)
+    )

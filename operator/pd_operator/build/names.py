@@ -1,0 +1,37 @@
+"""Names of children, derived from the PDDeployment's name alone."""
+
+from typing import Final
+
+from pd_shared import labels
+
+TIERS: Final = (labels.PREFILLER, labels.DECODER)
+
+
+def tier(name: str, component: str) -> str:
+    """A tier's headless Service and PodDisruptionBudget; `component` is prefiller or decoder."""
+    return f"{name}-{component}"
+
+
+def stateful_set(name: str, component: str, revision: str) -> str:
+    """A tier's StatefulSet of one revision."""
+    return f"{name}-{component}-{revision}"
+
+
+def proxy(name: str) -> str:
+    """The proxy's Deployment, Service, ConfigMap, ServiceAccount, Role, RoleBinding and budget."""
+    return f"{name}-proxy"
+
+
+def mooncake(name: str) -> str:
+    """The Mooncake master's Deployment and Service."""
+    return f"{name}-mooncake"
+
+
+def engine(name: str) -> str:
+    """What both tiers share: ServiceAccount and ConfigMap."""
+    return f"{name}-engine"
+
+
+def service_host(service: str, namespace: str, cluster_domain: str) -> str:
+    """The DNS name of a Service, absolute but for the last dot."""
+    return f"{service}.{namespace}.svc.{cluster_domain}"

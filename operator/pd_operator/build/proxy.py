@@ -1,0 +1,108 @@
+"""The proxy's Deployment."""
+
+from typing import Final
+
+from pd_operator.api.deployment import PDDeployment
+from pd_operator.build import names
+from pd_operator.build.hashing import short_hash
+from pd_operator.build.manifest import Manifest, child, child_labels, selector
+from pd_operator.build.proxy_config import CONFIG_KEY, proxy_config
+from pd_operator.build.security import restricted_container, restricted_pod
+from pd_operator.build.volumes import tmp_mount, tmp_volume
+from pd_shared import labels, ports
+
+CONFIG_HASH: Final = f"{labels.GROUP}/config-hash"
+"""Annotation on pods that read a file once, at start: a new file means new pods."""
+
+DEFAULT_REPLICAS: Final = 2
+_CONFIG_FOLDER: Final = "/etc/pd-proxy"
+_PRE_STOP_SECONDS: Final = 5
+_GRACE_SECONDS: Final = 150
+"""preStop, then up to 120 s in which the proxy lets requests end, then some to spare."""
+
+
+def proxy_deployment(deployment: PDDeployment, image: str) -> Manifest:
+    """The proxy's Deployment with `image`; no pod goes before its successor is ready."""
+    name = deployment.metadata.name
+    replicas = deployment.spec.proxy.replicas
+    return child(
+        deployment,
+        "apps/v1",
+        "Deployment",
+        names.proxy(name),
+        labels.PROXY,
+        spec={
+            "replicas": DEFAULT_REPLICAS if replicas is None else replicas,
+            "revisionHistoryLimit": 2,
+            "selector": {"matchLabels": selector(name, labels.PROXY)},
+            "strategy": {
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
+            },
+            "template": {
+                "metadata": {
+                    "labels": child_labels(name, labels.PROXY),
+                    "annotations": {CONFIG_HASH: short_hash(proxy_config(deployment))},
+                },
+                "spec": _pod(name, image),
+            },
+        },
+    )
+
+
+def _pod(name: str, image: str) -> Manifest:
+    return {
+        "serviceAccountName": names.proxy(name),
+        "automountServiceAccountToken": True,
+        "enableServiceLinks": False,
+        "securityContext": restricted_pod(),
+        "terminationGracePeriodSeconds": _GRACE_SECONDS,
+        "topologySpreadConstraints": [
+            {
+                "maxSkew": 1,
+                "topologyKey": "kubernetes.io/hostname",
+                "whenUnsatisfiable": "ScheduleAnyway",
+                "labelSelector": {"matchLabels": selector(name, labels.PROXY)},
+            }
+        ],
+        "containers": [
+            {
+                "name": "proxy",
+                "image": image,
+                "command": [
+                    "python", "-m", "pd_proxy", "--config", f"{_CONFIG_FOLDER}/{CONFIG_KEY}",
+                ],
+                "ports": [
+                    {"name": "http", "containerPort": ports.HTTP, "protocol": "TCP"},
+                    {"name": "admin", "containerPort": ports.PROXY_ADMIN, "protocol": "TCP"},
+                ],
+                "readinessProbe": {
+                    "httpGet": {"path": "/readyz", "port": "admin"},
+                    "periodSeconds": 2,
+                    "timeoutSeconds": 3,
+                    "failureThreshold": 3,
+                },
+                "livenessProbe": {
+                    "httpGet": {"path": "/healthz", "port": "admin"},
+                    "initialDelaySeconds": 10,
+                    "periodSeconds": 10,
+                    "timeoutSeconds": 5,
+                    "failureThreshold": 6,
+                },
+                "lifecycle": {"preStop": {"sleep": {"seconds": _PRE_STOP_SECONDS}}},
+                "resources": {
+                    "requests": {"cpu": "100m", "memory": "128Mi"},
+                    "limits": {"memory": "1Gi"},
+                },
+                "securityContext": restricted_container(),
+                "volumeMounts": [
+                    {"name": "config", "mountPath": _CONFIG_FOLDER, "readOnly": True},
+                    tmp_mount(),
+                ],
+            }
+        ],
+        "volumes": [
+            {"name": "config", "configMap": {"name": names.proxy(name)}},
+            tmp_volume(),
+        ],
+    }  # fmt: skip

@@ -1,0 +1,61 @@
+"""A tier's StatefulSet of the current revision."""
+
+from dataclasses import dataclass
+
+from pd_operator.api.deployment import PDDeployment
+from pd_operator.build import names, store
+from pd_operator.build.engine_pod import pod_spec
+from pd_operator.build.hashing import short_hash
+from pd_operator.build.manifest import Manifest, child, child_labels, selector
+from pd_operator.build.pairing import pairing
+from pd_operator.build.proxy import CONFIG_HASH
+from pd_shared import labels
+
+
+@dataclass(frozen=True)
+class TierChild:
+    """A tier of one revision; `stateful_set` has no replicas: planning sets them."""
+
+    component: str
+    name: str
+    revision: str
+    pairing: str
+    stateful_set: Manifest
+
+
+def tier_child(deployment: PDDeployment, component: str, cluster_domain: str) -> TierChild:
+    """The tier `component`: prefiller or decoder.
+
+    The revision is a hash of the pod template and part of the StatefulSet's name, so that a
+    template never changes in place.
+    """
+    name = deployment.metadata.name
+    pair = pairing(deployment)
+    annotations = {labels.DEPLOYMENT_UID: deployment.metadata.uid}
+    if deployment.spec.mooncake.store.enabled:
+        annotations[CONFIG_HASH] = short_hash(store.store_config(deployment, cluster_domain))
+    pod_labels = {**child_labels(name, component), labels.PAIRING: pair}
+    pod = pod_spec(deployment, component, cluster_domain)
+    revision = short_hash({"labels": pod_labels, "annotations": annotations, "spec": pod})
+
+    own_labels = {**pod_labels, labels.REVISION: revision}
+    set_name = names.stateful_set(name, component, revision)
+    manifest = child(
+        deployment,
+        "apps/v1",
+        "StatefulSet",
+        set_name,
+        component,
+        spec={
+            "serviceName": names.tier(name, component),
+            "podManagementPolicy": "Parallel",
+            "updateStrategy": {"type": "OnDelete"},
+            "selector": {"matchLabels": {**selector(name, component), labels.REVISION: revision}},
+            "template": {
+                "metadata": {"labels": dict(own_labels), "annotations": annotations},
+                "spec": pod,
+            },
+        },
+    )
+    manifest["metadata"]["labels"] = own_labels
+    return TierChild(component, set_name, revision, pair, manifest)
