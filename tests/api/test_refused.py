@@ -172,6 +172,21 @@ CASES: list[tuple[str, Any, tuple[str, ...]]] = [
         ("spec.prefill.nodeSelector.zone", "should match"),
     ),
     (
+        "spec.decode.nodeSelector",
+        {"a b": "c"},
+        ("spec.decode", "keys of nodeSelector must be names of labels like kubernetes.io/arch"),
+    ),
+    (
+        "spec.decode.resources.limits",
+        {"/cpu": "1"},
+        ("spec.decode.resources", "keys of limits must be names like cpu, memory"),
+    ),
+    (
+        "spec.decode.resources.requests",
+        {"a" * 129: "1"},
+        ("spec.decode.resources", "keys of requests must be names like cpu, memory"),
+    ),
+    (
         "spec.prefill.tolerations",
         [{"operator": "Equals", "key": "a"}],
         ("spec.prefill.tolerations[0].operator", '"Exists", "Equal"'),

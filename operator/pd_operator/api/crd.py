@@ -61,14 +61,13 @@ def _validations(rules: tuple[Rule, ...]) -> list[dict[str, str]]:
 
 
 def _map_values(node: dict[str, Any]) -> dict[str, Any] | None:
-    # A dict whose keys have a pattern is rendered as patternProperties. Structural schemas know
-    # nothing of keys: their pattern is checked by the models only.
-    values: list[dict[str, Any] | None] = [
-        node.get("additionalProperties") or None,
-        *node.get("patternProperties", {}).values(),
-    ]
-    (schema,) = [value for value in values if value is not None] or [None]
-    return schema
+    # Pydantic renders a dict whose keys have a pattern as patternProperties, which structural
+    # schemas do not know: a CEL rule says it of the keys.
+    by_pattern: dict[str, dict[str, Any]] = node.get("patternProperties", {})
+    if by_pattern:
+        (schema,) = by_pattern.values()
+        return schema
+    return node.get("additionalProperties") or None
 
 
 def structural(root: type[BaseModel]) -> dict[str, Any]:

@@ -1,16 +1,26 @@
 """`spec.prefill`, `spec.decode`, `spec.proxy`, `spec.mooncake`: what runs, and where."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
 from pd_operator.api.base import ApiModel, ImageReference, ResourceName, Rule
 from pd_operator.api.values import Quantity
 
-LabelKey = Annotated[str, Field(min_length=1, max_length=317)]
+_NAME: Final = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
+
+LabelKey = Annotated[str, Field(min_length=1, max_length=128, pattern=_NAME)]
 LabelValue = Annotated[
     str, Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")
 ]
+
+
+def _named(field: str, like: str) -> Rule:
+    # A structural schema says nothing of the keys of a map.
+    return Rule(
+        f"!has(self.{field}) || self.{field}.all(k, k.size() <= 128 && k.matches('{_NAME}'))",
+        f"keys of {field} must be names {like}",
+    )
 
 
 class Resources(ApiModel):
@@ -19,13 +29,17 @@ class Resources(ApiModel):
     requests: Annotated[dict[ResourceName, Quantity], Field(max_length=16)] = {}
     limits: Annotated[dict[ResourceName, Quantity], Field(max_length=16)] = {}
 
-    cel: ClassVar[tuple[Rule, ...]] = tuple(
-        Rule(  # the pattern is for quantities that are text
-            f"!has(self.{name}) ||"
-            f" self.{name}.all(k, type(self.{name}[k]) == string || self.{name}[k] >= 0)",
-            f"{name} must not be negative",
-        )
-        for name in ("requests", "limits")
+    cel: ClassVar[tuple[Rule, ...]] = (
+        _named("requests", "like cpu, memory or example.com/device"),
+        _named("limits", "like cpu, memory or example.com/device"),
+        *(
+            Rule(  # the pattern is for quantities that are text
+                f"!has(self.{name}) ||"
+                f" self.{name}.all(k, type(self.{name}[k]) == string || self.{name}[k] >= 0)",
+                f"{name} must not be negative",
+            )
+            for name in ("requests", "limits")
+        ),
     )
 
 
@@ -64,6 +78,8 @@ class TierSpec(ApiModel):
     """Resources of the engine container; GPUs and RDMA devices are added by the operator."""
     node_selector: Annotated[dict[LabelKey, LabelValue], Field(max_length=32)] = {}
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=32)] = ()
+
+    cel: ClassVar[tuple[Rule, ...]] = (_named("nodeSelector", "of labels like kubernetes.io/arch"),)
 
 
 class ProxySpec(ApiModel):
