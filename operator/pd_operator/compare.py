@@ -1,0 +1,75 @@
+"""Whether a live object still is what was applied; pure.
+
+The API server adds defaults and other managers add fields of their own, so the live object must
+contain the desired one and may hold more. What was dropped from the desired object since the last
+apply cannot be seen that way; for that each child carries a hash of what was applied.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final
+
+from pd_operator.api.values import quantity
+
+_KEYS: Final[dict[str, tuple[str, ...]]] = {
+    "containers": ("name",),
+    "env": ("name",),
+    "imagePullSecrets": ("name",),
+    "initContainers": ("name",),
+    "ownerReferences": ("uid",),
+    "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
+    "volumeMounts": ("mountPath",),
+    "volumes": ("name",),
+}
+"""Lists that server-side apply merges by key: others may have added elements to them."""
+
+_QUANTITIES: Final = frozenset({"requests", "limits"})
+
+
+def digest(manifest: Mapping[str, Any]) -> str:
+    """Hash of a manifest, 16 hex digits; equal for equal content."""
+    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def contains(live: Any, desired: Any, name: str = "") -> bool:
+    """Whether `live` holds all of `desired`; `name` is the field that holds both."""
+    if isinstance(desired, Mapping):
+        if not isinstance(live, Mapping):
+            return not desired and live is None
+        if name in _QUANTITIES:
+            return all(_same_quantity(live.get(key), value) for key, value in desired.items())
+        return all(contains(live.get(key), value, key) for key, value in desired.items())
+    if isinstance(desired, list | tuple):
+        return _contains_list(live, desired, name)
+    if live is None:
+        # The API server leaves out what is empty.
+        return desired in (None, "", False)
+    return bool(live == desired) and isinstance(live, bool) == isinstance(desired, bool)
+
+
+def _contains_list(live: Any, desired: Sequence[Any], name: str) -> bool:
+    if not isinstance(live, list | tuple):
+        return not desired and live is None
+    keys = _KEYS.get(name)
+    if keys is None:
+        return len(live) == len(desired) and all(
+            contains(there, wanted) for there, wanted in zip(live, desired, strict=True)
+        )
+    found = {tuple(element.get(key) for key in keys): element for element in live}
+    return all(
+        contains(found.get(tuple(element.get(key) for key in keys)), element) for element in desired
+    )
+
+
+def _same_quantity(live: Any, desired: Any) -> bool:
+    return bool(live == desired) or (live is not None and _number(live) == _number(desired))
+
+
+def _number(value: Any) -> Decimal | str:
+    try:
+        return quantity(str(value))
+    except ValueError:
+        return str(value)
