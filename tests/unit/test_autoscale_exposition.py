@@ -47,8 +47,14 @@ def test_reads_values_labels_and_histograms() -> None:
 def test_a_bad_sample_is_absent(line: str) -> None:
     read_text = parse(f"pd_ok 1\n{line}\npd_also 2\n", "pd_")
     assert read_text.value("pd_a") is None
-    assert read_text.by_label("pd_a", "x") == {}
+    assert read_text.by_label("pd_a", "x") is None
     assert (read_text.value("pd_ok"), read_text.value("pd_also")) == (1, 2)
+
+
+def test_labelled_samples_of_a_metric_are_all_known_or_none() -> None:
+    assert parse('a{d="x"} 1\na{d="y"} 2\n', "a").by_label("a", "d") == {"x": 1, "y": 2}
+    assert parse('a{d="x"} 1\na{d="y"} NaN\n', "a").by_label("a", "d") is None
+    assert parse("", "a").by_label("a", "d") == {}
 
 
 def test_a_cut_last_line_is_absent() -> None:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -16,6 +16,7 @@ Labels = tuple[tuple[str, str], ...]
 """Label pairs, sorted by name."""
 
 _SAMPLE: Final = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?[ \t]+(\S+)[ \t]*")
+_NAME: Final = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL: Final = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"((?:[^"\\]|\\["\\n])*)"\s*(,|$)')
 _ESCAPE: Final = re.compile(r'\\(["\\n])')
 
@@ -39,15 +40,23 @@ class Histogram:
 class Exposition:
     """The samples of one scrape that could be read."""
 
-    def __init__(self, series: Mapping[str, Mapping[Labels, float]]) -> None:
+    def __init__(
+        self, series: Mapping[str, Mapping[Labels, float]], bad: Collection[str] = ()
+    ) -> None:
         self._series = series
+        self._bad = bad
 
     def value(self, name: str, **labels: str) -> float | None:
         """The sample with exactly these labels; None where it is absent or was bad."""
         return self._series.get(name, {}).get(tuple(sorted(labels.items())))
 
-    def by_label(self, name: str, label: str) -> dict[str, float]:
-        """All samples of a metric that has this one label, by its value."""
+    def by_label(self, name: str, label: str) -> dict[str, float] | None:
+        """All samples of a metric that has this one label, by its value.
+
+        None where any of them was bad: what is missing then is not known to be zero.
+        """
+        if name in self._bad:
+            return None
         return {
             labels[0][1]: value
             for labels, value in self._series.get(name, {}).items()
@@ -84,34 +93,35 @@ def parse(text: str, prefix: str) -> Exposition:
     if len(text) > MAX_BYTES:
         raise ExpositionError(f"the metrics are longer than {MAX_BYTES} bytes")
     series: dict[str, dict[Labels, float]] = {}
-    doubtful: set[tuple[str, Labels]] = set()
-    seen: set[tuple[str, Labels]] = set()
+    seen: set[tuple[str, Labels | None]] = set()
+    bad: set[str] = set()
     for name, labels, value in _samples(text, prefix):
         key = (name, labels)
-        if key in seen:
-            doubtful.add(key)
-        seen.add(key)
+        if labels is None or value is None or key in seen:
+            bad.add(name)
+            if labels is not None:
+                series.get(name, {}).pop(labels, None)
+        else:
+            series.setdefault(name, {})[labels] = value
+        if labels is not None:
+            seen.add(key)
         if len(seen) > MAX_SERIES:
             raise ExpositionError(f"the metrics have more than {MAX_SERIES} series")
-        if value is not None:
-            series.setdefault(name, {})[labels] = value
-    for name, labels in doubtful:
-        series.get(name, {}).pop(labels, None)
-    return Exposition(series)
+    return Exposition(series, bad)
 
 
-def _samples(text: str, prefix: str) -> Iterator[tuple[str, Labels, float | None]]:
+def _samples(text: str, prefix: str) -> Iterator[tuple[str, Labels | None, float | None]]:
+    """Name, labels and value of each line; None for what cannot be read."""
     lines = text.split("\n")
     # What stands behind the last line break was cut off: `12` may have been `123`.
     for line in lines[:-1]:
         if not line.startswith(prefix):
             continue
-        match = _SAMPLE.fullmatch(line.rstrip("\r"))
-        if match is None:
-            continue
-        labels = _labels(match[2] or "")
-        if labels is not None:
-            yield match[1], labels, _measured(match[3])
+        match = _SAMPLE.fullmatch(line.removesuffix("\r"))
+        if match is not None:
+            yield match[1], _labels(match[2] or ""), _measured(match[3])
+        elif name := _NAME.match(line):
+            yield name[0], None, None
 
 
 def _labels(text: str) -> Labels | None:

@@ -1,7 +1,7 @@
 """One scrape of one proxy, reduced to what the autoscaler uses."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pd_operator.autoscale.exposition import Exposition, Histogram, parse
 from pd_shared import metrics
@@ -25,9 +25,9 @@ class ProxySample:
     ttft: Histogram | None = None
     prefill: Histogram | None = None
     tpot: Histogram | None = None
-    kv_expected: Mapping[str, float] = field(default_factory=dict)
-    kv_moved: Mapping[str, float] = field(default_factory=dict)
-    kv_recomputed: Mapping[str, float] = field(default_factory=dict)
+    kv_expected: Mapping[str, float] | None = None
+    kv_moved: Mapping[str, float] | None = None
+    kv_recomputed: Mapping[str, float] | None = None
 
 
 def read(text: str) -> ProxySample:

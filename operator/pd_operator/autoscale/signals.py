@@ -77,8 +77,8 @@ def prefill(history: History, proxies: Collection[str], window: Range) -> TierSi
     """The prefill tier's signals."""
     load = _signal(history, proxies, window, prompt_tokens, rate(history, window, prompt_tokens))
     # Only streams have a TTFT; the prefill answer bounds it from below for the others.
-    first, first_count = _percentile(history, window, ttft)
-    answer, answer_count = _percentile(history, window, prefill_time)
+    first, first_count = percentile(history, window, ttft)
+    answer, answer_count = percentile(history, window, prefill_time)
     told = [value for value in (first, answer) if value is not None]
     waiting = _waiting(history, window, prefill_in_flight) if not told else None
     value = max(told, default=waiting)
@@ -99,7 +99,7 @@ def prefill(history: History, proxies: Collection[str], window: Range) -> TierSi
 def decode(history: History, proxies: Collection[str], window: Range) -> TierSignals:
     """The decode tier's signals."""
     busy = average(history, window, decode_in_flight)
-    value, count = _percentile(history, window, tpot)
+    value, count = percentile(history, window, tpot)
     return TierSignals(
         load=_signal(history, proxies, window, decode_in_flight, busy),
         latency=Signal(value, freshness(history, proxies, window.end, window.stale_after, tpot)),
@@ -124,9 +124,10 @@ def _now(history: History, proxies: Collection[str], window: Range, get: Number)
     return _signal(history, proxies, window, get, value)
 
 
-def _percentile(
+def percentile(
     history: History, window: Range, get: Callable[[ProxySample], Histogram | None]
 ) -> tuple[float | None, float]:
+    """The 95th percentile in seconds of the window's observations, and how many there were."""
     seen = distribution(history, window, get)
     if seen is None:
         return None, 0.0

@@ -19,6 +19,7 @@ DENSE_SECONDS: Final = 150.0
 THIN_SECONDS: Final = 10.0
 """Least distance of the older samples."""
 
+Counter = Callable[[ProxySample], float | None]
 Stamped = tuple[float, ProxySample]
 Points = tuple[tuple[float, float], ...]
 

@@ -1,0 +1,64 @@
+import pytest
+
+from pd_operator.autoscale.proof import proof
+from pd_operator.autoscale.sample import ProxySample
+from pd_operator.autoscale.window import History, Range
+
+
+def kv(expected: dict[str, float], moved: dict[str, float]) -> ProxySample:
+    return ProxySample(kv_expected=expected, kv_moved=moved, kv_recomputed={})
+
+
+def history(*points: tuple[str, float, ProxySample]) -> History:
+    result = History()
+    for uid, time, sample in points:
+        result = result.record(uid, time, sample, keep=1000)
+    return result
+
+
+WINDOW = Range(0, 300, 45)
+
+
+def test_a_first_count_is_counted() -> None:
+    one = history(("a", 0, kv({}, {})), ("a", 15, kv({"d-0": 143}, {"d-0": 143})))
+    result = proof(one, WINDOW)
+    assert (result.expected, result.moved) == (143, 143)
+
+
+def test_what_was_counted_before_the_first_scrape_is_not_counted() -> None:
+    one = history(("a", 0, kv({"d": 9}, {"d": 9})), ("a", 15, kv({"d": 10}, {"d": 9})))
+    assert (proof(one, WINDOW).expected, proof(one, WINDOW).moved) == (1, 0)
+
+
+def test_requests_of_two_proxies_add_up_but_a_decoder_that_both_watch_does_not() -> None:
+    one = history(
+        ("a", 0, kv({}, {})),
+        ("b", 0, kv({}, {})),
+        ("a", 100, kv({"d-0": 100, "d-1": 50}, {"d-0": 300, "d-1": 50})),
+        ("b", 100, kv({"d-0": 200}, {"d-0": 300, "d-1": 50})),
+    )
+    result = proof(one, WINDOW)
+    assert (result.expected, result.moved) == (350, 350)
+
+
+def test_the_newest_expected_tokens_are_not_settled() -> None:
+    one = history(
+        ("a", 0, kv({"d": 0}, {"d": 0})),
+        ("a", 260, kv({"d": 100}, {"d": 100})),
+        ("a", 275, kv({"d": 100}, {"d": 100})),
+        ("a", 300, kv({"d": 500}, {"d": 100})),
+    )
+    result = proof(one, WINDOW)
+    assert (result.expected, result.settled_expected, result.settled_moved) == (500, 100, 100)
+
+
+def test_a_decoder_that_is_gone_and_a_bad_sample_change_nothing() -> None:
+    one = history(
+        ("a", 0, kv({}, {})),
+        ("a", 15, kv({"d-0": 100}, {"d-0": 100})),
+        ("a", 30, ProxySample()),
+        ("a", 45, kv({"d-0": 100}, {"d-0": 100})),
+        ("a", 60, kv({"d-1": 20}, {"d-1": 20})),
+    )
+    assert proof(one, WINDOW).expected == pytest.approx(120)
+    assert proof(one, WINDOW).moved == pytest.approx(120)
