@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pd_operator.api.deployment import PLURAL
+from pd_operator.api.deployment import PLURAL, parse
 from tests.api.conftest import Submit
 from tests.kube import Kube
 from tools.paths import REPOSITORY
@@ -50,6 +50,8 @@ def test_good_specs(submit: Submit, spec: dict[str, Any]) -> None:
         "spec": base | spec,
     }
     assert submit(manifest) == ""
+    # What gets past the API server must get past the models too.
+    assert parse(manifest | {"metadata": {"name": "a", "namespace": "b", "uid": "c"}}).spec
 
 
 def test_nothing_is_added_to_the_spec(kube: Kube, crd: str) -> None:
