@@ -1,5 +1,6 @@
 """What of the chart can be checked without helm: the rest is in tests/e2e/test_chart.py."""
 
+import itertools
 import json
 import re
 from collections.abc import Iterator
@@ -9,7 +10,10 @@ import jsonschema
 import pytest
 import yaml
 
+from pd_operator import kinds, lease
 from pd_operator.api.crd import render
+from pd_operator.api.deployment import parse
+from pd_operator.build.roles import roles
 from pd_shared import ports
 from tools.paths import REPOSITORY
 
@@ -128,6 +132,29 @@ def test_operator_may_do_this_and_no_more() -> None:
         "/pods": [*READ, "patch"],
         "/events": ["create", "patch"],
     }
+
+
+def test_operator_may_make_and_prune_every_kind_of_child() -> None:
+    rules = operator_rules()
+    assert {
+        f"{k.group}/{k.plural}": rules.get(f"{k.group}/{k.plural}") for k in kinds.CHILDREN
+    } == {f"{k.group}/{k.plural}": CHILD for k in kinds.CHILDREN}
+
+
+def test_operator_holds_what_it_gives_to_the_proxies() -> None:
+    example = yaml.safe_load((REPOSITORY / "crds" / "examples" / "tiny-cpu.yaml").read_text())
+    metadata = {"name": "tiny", "namespace": "ns", "uid": "u"}
+    deployment = parse({**example, "metadata": metadata})
+    rules = operator_rules()
+    role, _ = roles(deployment)
+    for rule in role["rules"]:
+        for group, resource in itertools.product(rule["apiGroups"], rule["resources"]):
+            assert set(rule["verbs"]) <= set(rules[f"{group}/{resource}"])
+
+
+def test_leader_election_is_for_the_lease_that_the_operator_takes() -> None:
+    text = (CHART / "templates" / "rbac.yaml").read_text()
+    assert f"resources: [{kinds.LEASE.plural}]\n    resourceNames: [{lease.NAME}]" in text
 
 
 @pytest.mark.parametrize(
