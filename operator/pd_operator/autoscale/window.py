@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
+from operator import add, lt
 from typing import Final
 
 from pd_operator.autoscale.exposition import Histogram
@@ -21,6 +22,7 @@ THIN_SECONDS: Final = 10.0
 
 Counter = Callable[[ProxySample], float | None]
 Stamped = tuple[float, ProxySample]
+Counts = tuple[float, ...]
 Points = tuple[tuple[float, float], ...]
 
 
@@ -239,16 +241,26 @@ def _at(points: Points, time: float) -> float:
     return points[-1][1]
 
 
-def _vector_rise(told: list[tuple[float, tuple[float, ...]]], window: Range) -> tuple[float, ...]:
-    unwound: list[tuple[float, tuple[float, ...]]] = []
-    offset = (0.0,) * len(told[0][1])
-    before = offset
+def _vector_rise(told: list[tuple[float, Counts]], window: Range) -> Counts:
+    unwound: list[tuple[float, Counts]] = []
+    offset = before = (0.0,) * len(told[0][1])
+    restarted = False
     for time, counts in told:
         # One bucket that fell means that the process is a new one: all its buckets are.
-        if any(now < then for now, then in zip(counts, before, strict=True)):
-            offset = tuple(a + b for a, b in zip(offset, before, strict=True))
-        unwound.append((time, tuple(a + b for a, b in zip(offset, counts, strict=True))))
+        if any(map(lt, counts, before)):
+            offset = tuple(map(add, offset, before))
+            restarted = True
+        unwound.append((time, tuple(map(add, offset, counts)) if restarted else counts))
         before = counts
-    columns = range(len(offset))
-    series = [tuple((t, v[i]) for t, v in unwound) for i in columns]
-    return tuple(max(0.0, _at(s, window.end) - _at(s, window.start)) for s in series)
+    end, start = _vector_at(unwound, window.end), _vector_at(unwound, window.start)
+    return tuple(max(0.0, after - earlier) for after, earlier in zip(end, start, strict=True))
+
+
+def _vector_at(points: list[tuple[float, Counts]], time: float) -> Counts:
+    if time <= points[0][0]:
+        return points[0][1]
+    for (begin, low), (finish, high) in pairwise(points):
+        if time <= finish:
+            part = (time - begin) / (finish - begin)
+            return tuple(a + (b - a) * part for a, b in zip(low, high, strict=True))
+    return points[-1][1]
