@@ -106,15 +106,10 @@ def _mooncake(deployment: PDDeployment) -> dict[str, str]:
 
 
 def _cpu(tier: TierSpec) -> dict[str, str]:
-    ranks = tier.parallelism.tensor
+    # The image's defaults suit one thread; how many there are is known here alone.
     cpus = tier.resources.limits.get("cpu") or tier.resources.requests.get("cpu") or "1"
-    values = {
+    return {
         # The kubelet decides which cores a pod gets; threads must not be bound to others.
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
-        "OMP_NUM_THREADS": str(max(1, int(quantity(cpus)) // ranks)),
-        # Compiled graphs need a compiler in the image, and cost seconds within a request.
-        "TORCHDYNAMO_DISABLE": "1",
+        "OMP_NUM_THREADS": str(max(1, int(quantity(cpus)) // tier.parallelism.tensor)),
     }
-    if ranks == 1:
-        values["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-    return values

@@ -1,0 +1,90 @@
+"""`spec.engine.args`: flags that would undo what the operator sets, in all their spellings.
+
+vLLM's parser takes `_` for `-`, `--flag=value`, `--flag.key=value` for one key of a JSON value,
+and any beginning of a flag that is unique.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from pd_operator.api.deployment import PDDeployment
+from pd_operator.api.engine import OWNED_FLAGS
+from pd_operator.checks.problem import Problem
+
+_REASON: Final = "ArgumentNotAllowed"
+_SET: Final = "the operator sets it"
+_ONE_SERVER: Final = "each pod is one engine on one node, spread by tensor parallelism alone"
+_OTHER_SERVER: Final = "the proxy talks HTTP to the engine's port"
+_NO_SERVER: Final = "the engine would print text and end"
+
+_REFUSED: Final = {
+    **dict.fromkeys(OWNED_FLAGS, _SET),
+    "--config": "it sets flags that cannot be checked; write them into args",
+    "--data-parallel": _ONE_SERVER,
+    "--disable-log-stats": "the proof that KV moved is read from the engine's metrics",
+    "--grpc": _OTHER_SERVER,
+    "--help": _NO_SERVER,
+    "--kv-offloading-backend": "it replaces the connector between prefiller and decoder",
+    "--kv-offloading-size": "it replaces the connector between prefiller and decoder",
+    "--master-addr": _ONE_SERVER,
+    "--master-port": _ONE_SERVER,
+    "--nnodes": _ONE_SERVER,
+    "--node-rank": _ONE_SERVER,
+    "--prefill-context-parallel-size": _ONE_SERVER,
+    "--uds": _OTHER_SERVER,
+    "--version": _NO_SERVER,
+    "-h": _NO_SERVER,
+    "-n": _ONE_SERVER,
+    "-pcp": _ONE_SERVER,
+    "-r": _ONE_SERVER,
+    "-v": _NO_SERVER,
+}
+_FAMILIES: Final = ("--data-parallel", "-dp")
+"""Flags whose longer forms are refused as well."""
+
+_FLAG: Final = re.compile(r"--?[A-Za-z][^=.]*")
+_VALUE_BESIDE: Final = re.compile(r"(-[nr])[0-9]+")
+
+
+def argument_problems(deployment: PDDeployment) -> Iterator[Problem]:
+    """Arguments that the operator owns, and words that are no flag's value."""
+    may_be_value = False
+    for index, argument in enumerate(deployment.spec.engine.args):
+        field = f"spec.engine.args[{index}]"
+        match = _FLAG.match(argument)
+        if match:
+            may_be_value = "=" not in argument
+            message = _flag_message(match[0])
+        elif argument == "--" or not (argument.startswith("-") or may_be_value):
+            message = (
+                f"must not be {argument!r}, a word without a flag: spec.model says what is served"
+            )
+        else:
+            message = None
+        if message:
+            yield Problem(_REASON, field, f"{field} {message}")
+
+
+def _flag_message(flag: str) -> str | None:
+    name, *value = flag.split(maxsplit=1)
+    refused = _refused(name)
+    if refused:
+        return f"must not set {refused[0]}: {refused[1]}"
+    if value or name != flag:
+        return f"must be one word: write {name}=VALUE, or the value as the next element"
+    return None
+
+
+def _refused(flag: str) -> tuple[str, str] | None:
+    name = flag.replace("_", "-")
+    beside = _VALUE_BESIDE.fullmatch(name)
+    if beside:
+        name = beside[1]
+    for refused, why in _REFUSED.items():
+        if refused.startswith(name) and (name.startswith("--") == refused.startswith("--")):
+            return refused, why
+    for family in _FAMILIES:
+        if name.startswith(family):
+            return name, _ONE_SERVER
+    return None

@@ -1,0 +1,40 @@
+"""`nodeSelector` and `tolerations` of the tiers."""
+
+from collections.abc import Iterator
+from typing import Final
+
+from pd_operator.api.deployment import PDDeployment
+from pd_operator.api.tier import Toleration
+from pd_operator.checks.names import is_qualified_name
+from pd_operator.checks.problem import Problem
+
+_KEY: Final = "must be a label key: name or domain/name, the name at most 63 characters"
+
+
+def placement_problems(deployment: PDDeployment) -> Iterator[Problem]:
+    """Keys and combinations that the API server would refuse in a pod."""
+    spec = deployment.spec
+    for tier, placed in (("spec.prefill", spec.prefill), ("spec.decode", spec.decode)):
+        for key in placed.node_selector:
+            if not is_qualified_name(key):
+                yield Problem(
+                    "InvalidNodeSelector",
+                    f"{tier}.nodeSelector",
+                    f"{tier}.nodeSelector has the key {key!r}; it {_KEY}",
+                )
+        for index, toleration in enumerate(placed.tolerations):
+            field = f"{tier}.tolerations[{index}]"
+            for part, message in _toleration(toleration):
+                yield Problem("InvalidToleration", f"{field}.{part}", f"{field}.{part} {message}")
+
+
+def _toleration(toleration: Toleration) -> Iterator[tuple[str, str]]:
+    exists = toleration.operator == "Exists"
+    if toleration.key and not is_qualified_name(toleration.key):
+        yield "key", f"is {toleration.key!r}; it {_KEY}"
+    if not toleration.key and not exists:
+        yield "operator", "must be Exists where key is empty"
+    if exists and toleration.value:
+        yield "value", "must be empty where operator is Exists"
+    if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
+        yield "tolerationSeconds", "is only allowed where effect is NoExecute"

@@ -1,0 +1,66 @@
+"""What the API server's CEL rules say as well, for specs that never met an API server."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from pd_operator.api.deployment import NAME_MAX_LENGTH, PDDeployment
+from pd_operator.api.engine import Device, Protocol
+from pd_operator.checks.problem import Problem
+
+_NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
+
+
+def shape_problems(deployment: PDDeployment) -> Iterator[Problem]:
+    """Fields that exclude or need one another."""
+    name = deployment.metadata.name
+    if len(name) > NAME_MAX_LENGTH or not _NAME.fullmatch(name):
+        yield Problem(
+            "InvalidName",
+            "metadata.name",
+            f"metadata.name must be a DNS-1035 label of at most {NAME_MAX_LENGTH} characters:"
+            " start with a letter, only a-z, 0-9 and -",
+        )
+    spec = deployment.spec
+    source = spec.model.source
+    if sum(one is not None for one in (source.hugging_face, source.pvc, source.local)) != 1:
+        yield Problem(
+            "InvalidModelSource",
+            "spec.model.source",
+            "spec.model.source must set exactly one of huggingFace, pvc, local",
+        )
+    if source.hugging_face and source.hugging_face.token_secret:
+        key = source.hugging_face.token_secret.key
+        if key == "." or key.startswith(".."):
+            yield Problem(
+                "InvalidModelSource",
+                "spec.model.source.huggingFace.tokenSecret.key",
+                "spec.model.source.huggingFace.tokenSecret.key must not be '.' nor start with"
+                " '..': no Secret can hold such a key",
+            )
+    yield from _protocol(deployment)
+    prefill, decode = spec.prefill.parallelism.tensor, spec.decode.parallelism.tensor
+    if prefill % decode and decode % prefill:
+        yield Problem(
+            "IncompatibleParallelism",
+            "spec.prefill.parallelism.tensor",
+            f"spec.prefill.parallelism.tensor ({prefill}) and spec.decode.parallelism.tensor"
+            f" ({decode}) must divide one another: the connector maps ranks by their ratio",
+        )
+
+
+def _protocol(deployment: PDDeployment) -> Iterator[Problem]:
+    spec = deployment.spec
+    rdma = spec.kv_transfer.protocol is Protocol.RDMA
+    if spec.rdma and not rdma:
+        yield Problem(
+            "RDMANotUsed",
+            "spec.rdma",
+            "spec.rdma is only allowed where spec.kvTransfer.protocol is rdma",
+        )
+    if spec.engine.device is Device.CPU and rdma:
+        yield Problem(
+            "InvalidProtocol",
+            "spec.kvTransfer.protocol",
+            "spec.kvTransfer.protocol must be tcp where spec.engine.device is cpu",
+        )

@@ -1,0 +1,29 @@
+"""Whether a spec can be built; pure.
+
+The API server refuses what its schema and CEL rules can see. Here is all of that once more, for
+specs that reach the operator another way, and what CEL cannot see. A spec without problems gives
+children that the API server accepts.
+"""
+
+from pd_operator.api.deployment import PDDeployment
+from pd_operator.checks.args import argument_problems
+from pd_operator.checks.placement import placement_problems
+from pd_operator.checks.problem import Problem
+from pd_operator.checks.resources import resource_problems
+from pd_operator.checks.scaling import scaling_problems
+from pd_operator.checks.shape import shape_problems
+from pd_operator.checks.store import store_problems
+
+__all__ = ["Problem", "problems"]
+
+
+def problems(deployment: PDDeployment) -> tuple[Problem, ...]:
+    """All that is wrong with a deployment's spec; empty where it can be built."""
+    return (
+        *shape_problems(deployment),
+        *argument_problems(deployment),
+        *resource_problems(deployment),
+        *placement_problems(deployment),
+        *store_problems(deployment),
+        *scaling_problems(deployment),
+    )
