@@ -21,7 +21,7 @@ def install(uv: str, target: Path, *what: str, environment: dict[str, str] | Non
     command = [
         *(uv, "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:"),
         *("--python", sys.executable, "--python-version", "3.11"),
-        *("--python-platform", f"{platform.machine()}-manylinux_2_28"),
+        *("--python-platform", f"{platform.machine()}-manylinux_2_36"),
         *("--target", str(target), *what),
     ]
     full = {**os.environ, **(environment or {})}

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from tools.images.archive import add_name
 from tools.packages import ensure
-from tools.paths import cache
+from tools.paths import REPOSITORY, cache
 from tools.stages import UserError
 
 TAIL: Final = 20
@@ -25,6 +25,7 @@ def run(command: Sequence[str], what: str, environment: Mapping[str, str] | None
         errors="replace",
         check=False,
         stdin=subprocess.DEVNULL,
+        cwd=REPOSITORY,  # uv reads its settings there, such as exclude-newer
         env={**os.environ, **(environment or {})},
     )
     if done.returncode != 0:

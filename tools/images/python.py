@@ -21,7 +21,7 @@ def options() -> list[str]:
         "--python-version",
         VERSION,
         "--python-platform",
-        f"{platform.machine()}-manylinux_2_28",
+        f"{platform.machine()}-manylinux_2_36",
     ]
 
 
