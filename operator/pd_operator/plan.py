@@ -1,0 +1,162 @@
+"""From what exists and what should exist to what is to be written; pure.
+
+Nothing is remembered between two plans: each step of a rollout follows from what is observed, so
+that a restart in the middle goes on where it was.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from pd_operator import kinds
+from pd_operator.build import Desired, TierChild
+from pd_operator.compare import contains, digest
+from pd_operator.kinds import kind_of
+from pd_operator.observe import APPLIED, Child, Manifest, Ownership, Ref, Snapshot, StatefulSetView
+
+_PRUNED: Final = frozenset(kind.name for kind in kinds.CHILDREN)
+
+
+@dataclass(frozen=True)
+class Replicas:
+    """Pods per tier."""
+
+    prefill: int
+    decode: int
+
+
+@dataclass(frozen=True)
+class Change:
+    """An object to apply. Without `uid` it was not listed: whose it is must be looked up first."""
+
+    manifest: Manifest
+    uid: str = ""
+
+    @property
+    def ref(self) -> Ref:
+        """Which object."""
+        return Ref(kind_of(self.manifest), self.manifest["metadata"]["name"], self.uid)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one reconcile writes, in this order; empty in steady state."""
+
+    apply: tuple[Change, ...] = ()
+    delete: tuple[Ref, ...] = ()
+    conflicts: tuple[Ref, ...] = ()
+    """Names that are needed and belong to somebody else."""
+    waiting: tuple[Ref, ...] = ()
+    """Names that are needed and whose present holder is about to go."""
+
+
+def plan(snapshot: Snapshot, desired: Desired, replicas: Replicas) -> Plan:
+    """What differs between the snapshot and what is desired."""
+    wanted = [
+        *desired.objects,
+        with_replicas(desired.prefiller, replicas.prefill),
+        with_replicas(desired.decoder, replicas.decode),
+    ]
+    apply: list[Change] = []
+    conflicts: list[Ref] = []
+    waiting: list[Ref] = []
+    for manifest in wanted:
+        kind, name = kind_of(manifest), manifest["metadata"]["name"]
+        live = snapshot.children.get((kind.name, name))
+        if live is None:
+            apply.append(Change(marked(manifest)))
+        elif live.ownership is Ownership.FOREIGN:
+            conflicts.append(live.ref)
+        elif live.deleting or live.ownership is Ownership.PREVIOUS:
+            waiting.append(live.ref)
+        elif differs(live.manifest, marked(manifest)):
+            apply.append(Change(marked(manifest), live.ref.uid))
+    return Plan(
+        apply=tuple(apply),
+        delete=tuple(_prune(snapshot, desired, wanted, replicas)),
+        conflicts=tuple(conflicts),
+        waiting=tuple(waiting),
+    )
+
+
+def marked(manifest: Manifest) -> Manifest:
+    """The manifest with the hash of itself as an annotation."""
+    metadata = manifest["metadata"]
+    annotations = {**metadata.get("annotations", {}), APPLIED: digest(manifest)}
+    return {**manifest, "metadata": {**metadata, "annotations": annotations}}
+
+
+def differs(live: Manifest, wanted: Manifest) -> bool:
+    """Whether a live object has to be applied again."""
+    return not contains(live, wanted)
+
+
+def with_replicas(tier: TierChild, replicas: int) -> Manifest:
+    """A tier's StatefulSet with so many replicas."""
+    manifest = tier.stateful_set
+    return {**manifest, "spec": {**manifest["spec"], "replicas": replicas}}
+
+
+def _prune(
+    snapshot: Snapshot, desired: Desired, wanted: Iterable[Manifest], replicas: Replicas
+) -> Iterator[Ref]:
+    names = {(m["kind"], m["metadata"]["name"]) for m in wanted}
+    kept = {
+        old.name
+        for old in superseded(snapshot, desired)
+        if not _may_go(old, snapshot, desired, replicas)
+    }
+    for identity, found in snapshot.children.items():
+        if identity in names or identity[0] not in _PRUNED or not _ours(found):
+            continue
+        if found.ref.kind == kinds.STATEFUL_SET and found.ref.name in kept:
+            continue
+        yield found.ref
+
+
+def _ours(found: Child) -> bool:
+    if found.deleting:
+        return False
+    if found.ownership is Ownership.ORPHAN:
+        # Left behind by a PDDeployment that was deleted without its children.
+        return APPLIED in found.manifest["metadata"].get("annotations", {})
+    return found.ownership is Ownership.OURS
+
+
+def superseded(snapshot: Snapshot, desired: Desired) -> tuple[StatefulSetView, ...]:
+    """StatefulSets of revisions other than the desired ones."""
+    current = {desired.prefiller.name, desired.decoder.name}
+    return tuple(s for s in snapshot.stateful_sets if s.name not in current)
+
+
+def current(snapshot: Snapshot, tier: TierChild) -> StatefulSetView | None:
+    """The StatefulSet of a tier's desired revision, if it is there."""
+    return next((s for s in snapshot.stateful_sets if s.name == tier.name), None)
+
+
+def serves(snapshot: Snapshot, tier: TierChild, replicas: int) -> bool:
+    """Whether a tier's desired revision has all its pods ready."""
+    found = current(snapshot, tier)
+    return found is not None and found.complete and found.ready >= replicas
+
+
+def _may_go(old: StatefulSetView, snapshot: Snapshot, desired: Desired, replicas: Replicas) -> bool:
+    """Whether an old revision is of no more use.
+
+    It serves until its successor does. Across a change of pairing neither new tier serves without
+    the other, so both old ones wait for both. One without any ready pod serves nobody, and its
+    GPUs may be what the new revision waits for.
+    """
+    tiers = {
+        desired.prefiller.component: (desired.prefiller, replicas.prefill),
+        desired.decoder.component: (desired.decoder, replicas.decode),
+    }
+    own = tiers.get(old.component)
+    if own is None:
+        return True
+    if current(snapshot, own[0]) is None:
+        return False
+    if old.ready == 0 and old.observed:
+        return True
+    needed = [own] if old.pairing == desired.pairing else list(tiers.values())
+    return all(serves(snapshot, tier, wanted) for tier, wanted in needed)
