@@ -86,7 +86,8 @@ def settings() -> kopf.OperatorSettings:
     result.posting.enabled = False
     # Namespaces and CRDs are not watched: that would take rights on both.
     result.scanning.disabled = True
-    result.watching.server_timeout = 300.0
+    # The API server refuses a fraction here.
+    result.watching.server_timeout = 300
     result.watching.client_timeout = 330.0
     result.watching.connect_timeout = 5.0
     result.watching.chunk_size = 500
