@@ -50,11 +50,11 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 - apiGroups: [rbac.authorization.k8s.io]
   resources: [rolebindings, roles]
   verbs: [get, list, watch, create, patch, delete]
-# patch: to mark a pod as draining before it goes.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, patch]
+  verbs: [get, list, watch]
+# list: Events alone tell why a StatefulSet cannot make pods.
 - apiGroups: [""]
   resources: [events]
-  verbs: [create, patch]
+  verbs: [list, create]
 {{- end -}}
