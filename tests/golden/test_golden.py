@@ -1,8 +1,8 @@
 """The children of each example are what the golden files say, and Kubernetes' schema takes them."""
 
-import kubernetes_validate
 import pytest
 import yaml
+from kubernetes_validate.utils import latest_version, validate
 
 from pd_operator.validate import problems
 from tests.golden import update
@@ -30,7 +30,7 @@ def test_golden_text_holds_the_children(name: str) -> None:
 @pytest.mark.parametrize("name", update.example_names())
 def test_schema_takes_every_child(name: str) -> None:
     for manifest in update.children(update.example(name)):
-        kubernetes_validate.validate(manifest, kubernetes_validate.latest_version(), strict=True)
+        validate(manifest, latest_version(), strict=True)
 
 
 @pytest.mark.parametrize("name", update.example_names())
