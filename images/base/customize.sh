@@ -12,5 +12,7 @@ chroot "$root" dpkg --purge --force-all --no-triggers \
 rm -rf "$root"/var/cache/* "$root"/var/log/* "$root"/var/lib/apt/lists/* \
     "$root"/usr/share/locale "$root"/usr/share/man "$root"/usr/share/info \
     "$root"/usr/share/bash-completion "$root"/usr/share/zoneinfo/right
+# Nothing in a pod may become another user.
+find "$root" -xdev -type f -perm /6000 -exec chmod a-s {} +
 find "$root/usr/share/doc" -mindepth 1 ! -name copyright ! -type d -delete
 chroot "$root" python3 -c 'import asyncio, ctypes, hashlib, json, sqlite3, ssl'
