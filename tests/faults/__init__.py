@@ -1,0 +1,1 @@
+"""The operator against an API server in memory, with every kind of fault."""
