@@ -94,6 +94,8 @@ async def _lead(process: _Process) -> int:
 
         async def cleanup() -> None:
             await queue.stop(_GRACE)
+            # kopf's own task that waits for the flag would hold it up for 5 s after a signal.
+            process.stop.set()
 
         wake = handlers.Wake(queue.add, health.beat)
         resyncing = resync.forever(

@@ -86,7 +86,7 @@ def writes(facts: Facts, before: Snapshot) -> tuple[Notice, ...]:
 def _created(facts: Facts) -> Iterator[Notice]:
     made = facts.outcome.created
     if made:
-        names = ", ".join(f"{m['kind']} {m['metadata']['name']}" for m in made)
+        names = ", ".join(sorted(f"{m['kind']} {m['metadata']['name']}" for m in made))
         uids = sorted(str(m["metadata"].get("uid", "")) for m in made)
         yield Notice("Normal", "Created", f"created {names}", digest("created", *uids))
 
