@@ -1,0 +1,152 @@
+"""Hypothesis strategies of specs, made from the CRD's own schema."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from hypothesis import strategies as st
+from pydantic import TypeAdapter
+
+from pd_operator.api.crd import structural
+from pd_operator.api.deployment import NAME_MAX_LENGTH, PDDeploymentSpec
+from pd_operator.api.tier import LabelKey
+from tests.specs import merged
+
+_KEY_PATTERN: Final[str] = TypeAdapter(LabelKey).json_schema()["pattern"]
+_KEYS: Final = st.one_of(
+    st.sampled_from(
+        ["cpu", "memory", "ephemeral-storage", "hugepages-2Mi", "example.com/device",
+         "nvidia.com/gpu", "rdma/hca_shared_devices_a", "kubernetes.io/arch"]
+    ),
+    st.from_regex(_KEY_PATTERN, fullmatch=True, alphabet=st.characters(codec="ascii"))
+    .filter(lambda text: len(text) <= 128),
+)  # fmt: skip
+
+Overrides = Mapping[str, st.SearchStrategy[Any]]
+
+
+def names() -> st.SearchStrategy[str]:
+    """Names that the API server accepts for a PDDeployment."""
+    text = st.from_regex(r"[a-z]([-a-z0-9]{0,31}[a-z0-9])?", fullmatch=True)
+    return st.one_of(text, st.just("a" * NAME_MAX_LENGTH))
+
+
+def any_spec() -> st.SearchStrategy[dict[str, Any]]:
+    """Any spec that the schema takes, CEL rules aside; most have problems."""
+    return _object(structural(PDDeploymentSpec), "", {})
+
+
+def likely_spec() -> st.SearchStrategy[dict[str, Any]]:
+    """Specs as users write them; most have no problems."""
+    return st.builds(
+        merged, _object(structural(PDDeploymentSpec), "", _LIKELY), st.sampled_from(_COMBINED)
+    )
+
+
+_RESOURCES: Final = st.sampled_from(
+    [
+        {},
+        {"requests": {"cpu": "500m", "memory": "1.5Gi"}},
+        {"requests": {"cpu": 2, "memory": "4096Mi"}, "limits": {"cpu": "2.5", "memory": "1Ti"}},
+        {"limits": {"memory": "2000G", "ephemeral-storage": "1000M"}},
+        {"limits": {"example.com/device": 2, "hugepages-2Mi": "64Mi", "cpu": "0.1"}},
+        {"requests": {"example.com/device": "1000m"}, "limits": {"example.com/device": 1}},
+    ]
+)
+_TOLERATIONS: Final = st.lists(
+    st.sampled_from(
+        [
+            {"operator": "Exists"},
+            {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+            {"key": "pool", "value": "gpu"},
+            {"key": "pool", "operator": "Equal", "value": "", "effect": "NoExecute",
+             "tolerationSeconds": 0},
+        ]
+    ),
+    max_size=3,
+)  # fmt: skip
+_LIKELY: Final[Overrides] = {
+    "engine.args": st.lists(
+        st.sampled_from(["--max-model-len=4096", "--enforce-eager", "--dtype", "float16", "-O3"]),
+        max_size=5,
+    ).filter(lambda args: all(
+        previous == "--dtype" for previous, arg in zip(["", *args], args, strict=False)
+        if arg == "float16"
+    )),
+    "engine.version": st.sampled_from(["0.33.0", "1.0.0", "0.32.0+pd", "0.32.0+cu.pd.1"]),
+    "model.source": st.sampled_from(
+        [
+            {"huggingFace": {}},
+            {"huggingFace": {"revision": "main", "tokenSecret": {"name": "hf.token"}}},
+            {"pvc": {"claimName": "models"}},
+            {"pvc": {"claimName": "models", "path": "a/b"}},
+            {"local": {"path": "/models/tiny"}},
+        ]
+    ),
+    **{
+        f"{tier}.{field}": strategy
+        for tier in ("prefill", "decode")
+        for field, strategy in {
+            "resources": _RESOURCES,
+            "tolerations": _TOLERATIONS,
+            "nodeSelector": st.sampled_from([{}, {"kubernetes.io/arch": "amd64", "pool": ""}]),
+            "parallelism.tensor": st.sampled_from([1, 2, 4, 8]),
+        }.items()
+    },
+}  # fmt: skip
+_COMBINED: Final[list[dict[str, Any]]] = [
+    {"engine": {"device": device}, "kvTransfer": {"protocol": protocol},
+     "rdma": rdma, "autoscaling": None,
+     "mooncake": {"store": {"enabled": store, "segmentSize": "16Gi"}, "image": None}}
+    for device, protocol, rdma in (
+        ("cpu", "tcp", None),
+        ("cuda", "tcp", None),
+        ("cuda", "rdma", None),
+        ("cuda", "rdma", {"resource": "rdma/hca", "count": 2, "devices": ["mlx5_0", "mlx5_1"]}),
+    )
+    for store in (False, True)
+]  # fmt: skip
+
+
+def _object(
+    schema: dict[str, Any], path: str, overrides: Overrides
+) -> st.SearchStrategy[dict[str, Any]]:
+    required: dict[str, st.SearchStrategy[Any]] = {}
+    optional: dict[str, st.SearchStrategy[Any]] = {}
+    for name, field in schema["properties"].items():
+        kind = required if name in schema.get("required", []) else optional
+        kind[name] = _value(field, f"{path}{name}", overrides)
+    return st.fixed_dictionaries(required, optional=optional)
+
+
+def _value(schema: dict[str, Any], path: str, overrides: Overrides) -> st.SearchStrategy[Any]:
+    if path in overrides:
+        return overrides[path]
+    if "enum" in schema:
+        return st.sampled_from(schema["enum"])
+    if schema.get("x-kubernetes-int-or-string"):
+        return st.one_of(st.integers(0, 10**12), _text(schema))
+    match schema["type"]:
+        case "object" if "properties" in schema:
+            return _object(schema, f"{path}.", overrides)
+        case "object":
+            values = _value(schema["additionalProperties"], f"{path}.*", overrides)
+            return st.dictionaries(_KEYS, values, max_size=3)
+        case "array":
+            return st.lists(_value(schema["items"], f"{path}.*", overrides), max_size=3)
+        case "string":
+            return _text(schema)
+        case "integer":
+            return st.integers(schema.get("minimum"), schema.get("maximum"))
+        case "boolean":
+            return st.booleans()
+    raise AssertionError(f"no strategy for {path}: {schema}")
+
+
+def _text(schema: dict[str, Any]) -> st.SearchStrategy[str]:
+    low, high = schema.get("minLength", 0), schema.get("maxLength", 64)
+    if "pattern" not in schema:
+        return st.text(st.characters(codec="utf-8"), min_size=low, max_size=min(high, 40))
+    ascii_only = st.characters(codec="ascii")
+    return st.from_regex(schema["pattern"], fullmatch=True, alphabet=ascii_only).filter(
+        lambda text: low <= len(text) <= high
+    )

@@ -1,0 +1,99 @@
+"""The proxy's Deployment, configuration and rights."""
+
+import json
+from typing import Any
+
+from tests.specs import CUDA, children, deployment, merged
+
+
+def proxy(changes: dict[str, Any] | None = None, uid: str = "uid-1") -> dict[str, Any]:
+    found = children(deployment(merged(CUDA, changes or {}), uid=uid))
+    return found["Deployment", "tiny-proxy"]
+
+
+def pod(manifest: dict[str, Any]) -> dict[str, Any]:
+    result = manifest["spec"]["template"]["spec"]
+    assert isinstance(result, dict)
+    return result
+
+
+def config(changes: dict[str, Any]) -> dict[str, Any]:
+    found = children(deployment(merged(CUDA, changes)))
+    result: dict[str, Any] = json.loads(found["ConfigMap", "tiny-proxy"]["data"]["config.json"])
+    return result
+
+
+def test_configuration() -> None:
+    assert config({}) == {
+        "deployment": "tiny",
+        "namespace": "ns",
+        "deploymentUid": "uid-1",
+        "servedNames": ["org/model"],
+        "connector": "Mooncake",
+        "listen": {"host": "", "port": 8000},
+        "admin": {"host": "", "port": 9090},
+        "timeouts": {
+            "connect": 2.0, "bootstrap": 5.0, "prefill": 120.0, "firstToken": 150.0,
+            "betweenTokens": 60.0,
+        },
+        "limits": {
+            "bodyBytes": 33554432, "headerBytes": 65536, "connections": 4096, "inFlight": 1024,
+        },
+    }  # fmt: skip
+
+
+def test_served_name() -> None:
+    assert config({"model": {"servedName": "gpt"}})["servedNames"] == ["gpt"]
+
+
+def test_replicas_and_image() -> None:
+    assert proxy()["spec"]["replicas"] == 2
+    assert pod(proxy())["containers"][0]["image"] == "registry.example/proxy:1"
+    own = proxy({"proxy": {"replicas": 1, "image": "registry.example/own:1"}})
+    assert own["spec"]["replicas"] == 1
+    assert pod(own)["containers"][0]["image"] == "registry.example/own:1"
+
+
+def test_new_configuration_means_new_pods() -> None:
+    def template(changes: dict[str, Any]) -> Any:
+        return proxy(changes)["spec"]["template"]
+
+    assert template({}) != template({"model": {"servedName": "gpt"}})
+    assert template({}) == template({"prefill": {"replicas": 4}})
+
+
+def test_no_proxy_goes_before_its_successor_is_ready() -> None:
+    manifest = proxy()
+    assert manifest["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    container = pod(manifest)["containers"][0]
+    assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "admin"}
+    assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "admin"}
+
+
+def test_grace_period_covers_the_drain() -> None:
+    found = pod(proxy())
+    (container,) = found["containers"]
+    sleep = container["lifecycle"]["preStop"]["sleep"]["seconds"]
+    assert found["terminationGracePeriodSeconds"] > sleep + 120
+
+
+def test_command_reads_the_mounted_file() -> None:
+    (container,) = pod(proxy())["containers"]
+    assert container["command"][1:] == [
+        "-m", "pd_proxy", "--config", "/etc/pd-proxy/config.json",
+    ]  # fmt: skip
+    assert container["volumeMounts"][0]["mountPath"] == "/etc/pd-proxy"
+
+
+def test_rights_are_to_watch_pods() -> None:
+    found = children(deployment(CUDA))
+    assert found["Role", "tiny-proxy"]["rules"] == [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}
+    ]
+    binding = found["RoleBinding", "tiny-proxy"]
+    assert binding["roleRef"]["name"] == "tiny-proxy"
+    assert binding["subjects"] == [
+        {"kind": "ServiceAccount", "name": "tiny-proxy", "namespace": "ns"}
+    ]
+    assert pod(proxy())["serviceAccountName"] == "tiny-proxy"
+    assert pod(proxy())["automountServiceAccountToken"] is True
