@@ -2,13 +2,11 @@
 
 import base64
 import json
-import subprocess
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from tests.cluster.command import run
 from tests.cluster.layout import ADDRESS, API_PORT, API_SERVICE, DOMAIN, NODE, Layout
-from tools.stages import UserError
 
 _DAYS: Final = "3650"
 _CURVE: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
@@ -107,15 +105,6 @@ def _issue(pki: Path, name: str, subject: str, extensions: str) -> None:
 
 def _openssl(*arguments: str) -> None:
     run(["openssl", *arguments])
-
-
-def run(command: Sequence[str]) -> str:
-    """What a command printed; UserError with its last words where it failed."""
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        words = (done.stderr or done.stdout).strip().splitlines() or ["it printed nothing"]
-        raise UserError(f"`{' '.join(command[:4])} …` failed: {words[-1]}")
-    return done.stdout
 
 
 def _write_private(path: Path, text: str) -> None:

@@ -1,6 +1,7 @@
 """containerd's own client: images into the node, and containers that a killed run left."""
 
 import subprocess
+from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
@@ -53,10 +54,22 @@ def remove_containers(layout: Layout) -> bool:
     return bool(names)
 
 
+def remove_stale_images(layout: Layout, current: Collection[str]) -> None:
+    """Remove the project's images that are not the current ones; each build leaves some behind."""
+    stale = [name for name in sorted(image_names(layout)) if is_stale(name, current)]
+    if stale:
+        ctr(layout, "images", "delete", *stale)
+
+
+def is_stale(name: str, current: Collection[str]) -> bool:
+    """Whether an image is of the project, has a successor, and is not the current one."""
+    repository, _, tag = name.rpartition(":")
+    succeeded = any(other.rpartition(":")[0] == repository for other in current)
+    return succeeded and tag != "dev" and name not in current
+
+
 def import_image(layout: Layout, archive: Path) -> None:
     """Bring the images of a docker-archive into the node."""
-    if not archive.is_file():
-        raise UserError(f"there is no image archive {archive}")
     ctr(layout, "images", "import", "--snapshotter", "overlayfs", str(archive))
 
 

@@ -107,6 +107,9 @@ def _kubelet(layout: Layout) -> dict[str, Any]:
         "imageGCHighThresholdPercent": 100,
         "makeIPTablesUtilChains": False,
         "maxPods": 250,
+        # New devices are told to the API server at the next update only; by default every 10 s.
+        "nodeStatusUpdateFrequency": "1s",
+        "nodeStatusReportFrequency": "5m",
         "oomScoreAdj": 0,
         "podLogsDir": str(layout.logs / "pods"),
         "protectKernelDefaults": False,

@@ -23,6 +23,7 @@ from tests.cluster import (
     processes,
     programs,
     registry,
+    wrappers,
 )
 from tests.cluster.api import Api, is_ready
 from tests.cluster.layout import (
@@ -34,7 +35,7 @@ from tests.cluster.layout import (
     NODE,
     Layout,
 )
-from tools.paths import cache
+from tools.paths import BUILD, cache
 from tools.stages import UserError, say, stage
 
 WHO: Final = "cluster"
@@ -106,6 +107,16 @@ def status(layout: Layout) -> bool:
     return node and not _missing(layout)
 
 
+def import_image(layout: Layout, archive: Path) -> None:
+    """Bring the images of a docker-archive into the node."""
+    containers.import_image(layout, archive)
+
+
+def image_names(layout: Layout) -> frozenset[str]:
+    """References of the images that the node has."""
+    return containers.image_names(layout)
+
+
 @contextmanager
 def _lock() -> Iterator[None]:
     """One command at a time: the machine has one node address."""
@@ -123,6 +134,15 @@ def _pause_image() -> str:
     from tools import images  # it imports this package when it loads images
 
     return images.build(["pause"])["pause"]
+
+
+def _current_images() -> list[str]:
+    """References that the last builds of this checkout told."""
+    try:
+        known: dict[str, str] = json.loads((BUILD / "images.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return list(known.values())
 
 
 def _fingerprint(layout: Layout, binaries: Path, texts: dict[str, str]) -> str:
@@ -183,7 +203,14 @@ def _start_anew(layout: Layout, binaries: Path, texts: dict[str, str]) -> None:
         mounts.bind(layout.state / "kubelet", layout.kubelet)
         network.set_up()
         _make_cgroups()
-        _link_programs(layout, binaries)
+        wrappers.write(
+            layout,
+            {
+                "kubectl": [str(binaries / "kube"), "kubectl"],
+                "helm": [str(binaries / "helm")],
+                "ctr": ["ctr", "-a", str(layout.socket), "-n", "k8s.io"],
+            },
+        )
     with stage(WHO, "starting etcd, the API server and containerd"):
         _start(layout, binaries, ["etcd", "apiserver", "containerd"])
         _wait_for_containerd(layout)
@@ -191,6 +218,7 @@ def _start_anew(layout: Layout, binaries: Path, texts: dict[str, str]) -> None:
             processes.end(lambda process: process.name == "containerd")
             _start(layout, binaries, ["containerd"])
             _wait_for_containerd(layout)
+        containers.remove_stale_images(layout, _current_images())
         _load_pause()
         api = Api(layout)
         processes.wait_with(
@@ -269,18 +297,3 @@ def _make_cgroups() -> None:
     for hierarchy in root.iterdir():
         if (hierarchy / "cgroup.procs").exists() and not hierarchy.is_symlink():
             (hierarchy / CGROUP).mkdir(exist_ok=True)
-
-
-def _link_programs(layout: Layout, binaries: Path) -> None:
-    """Commands for the user in .cluster/bin, which know the cluster by themselves."""
-    layout.bin.mkdir(parents=True, exist_ok=True)
-    default = f'export KUBECONFIG="${{KUBECONFIG:-{layout.kubeconfig}}}"\n'
-    scripts = {
-        "kubectl": f'{default}exec "{binaries / "kube"}" kubectl "$@"\n',
-        "helm": f'{default}exec "{binaries / "helm"}" "$@"\n',
-        "ctr": f'exec ctr -a "{layout.socket}" -n k8s.io "$@"\n',
-    }
-    for name, text in scripts.items():
-        path = layout.bin / name
-        path.write_text(f"#!/bin/sh\n{text}", encoding="utf-8")
-        path.chmod(0o755)

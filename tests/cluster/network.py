@@ -3,12 +3,11 @@
 import json
 import shlex
 import socket
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from tests.cluster.certificates import run
+from tests.cluster.command import attempt, run
 from tests.cluster.layout import ADDRESS, CLUSTER_CIDR, GATEWAY
 
 _SYSCTL: Final = Path("/proc/sys")
@@ -44,7 +43,7 @@ def restore(saved: dict[str, str]) -> None:
 
 def tables() -> list[str]:
     """Families and names of the packet filter's tables."""
-    done = _try("nft", "-j", "list", "tables")
+    done = attempt("nft", "-j", "list", "tables")
     if not done:
         return []
     objects = [entry.get("table") for entry in json.loads(done)["nftables"]]
@@ -65,7 +64,7 @@ def set_up() -> None:
     run(["ip", "address", "replace", f"{ADDRESS}/32", "dev", "lo"])
     run(["ip", "link", "set", "lo", "up"])
     (_SYSCTL / "net/ipv4/ip_forward").write_text("1")
-    if "-P FORWARD DROP" in _try("iptables", "-w", "-S", "FORWARD"):  # as Docker sets it
+    if "-P FORWARD DROP" in attempt("iptables", "-w", "-S", "FORWARD"):  # as Docker sets it
         for match in _FORWARD:
             run(["iptables", "-w", "-I", "FORWARD", *match, "-j", "ACCEPT"])
 
@@ -75,18 +74,18 @@ def tear_down(tables_before: Sequence[str]) -> None:
     present = tables()
     for family in _PROXY_TABLES:
         if f"{family} kube-proxy" in present:
-            _try("nft", "delete", "table", family, "kube-proxy")
+            attempt("nft", "delete", "table", family, "kube-proxy")
     if any(table.endswith((" nat", " filter")) for table in present) or not present:
         for match in _FORWARD:
             while "ACCEPT" in _forwarded(match):
-                _try("iptables", "-w", "-D", "FORWARD", *match, "-j", "ACCEPT")
+                attempt("iptables", "-w", "-D", "FORWARD", *match, "-j", "ACCEPT")
         _remove_port_maps()
     for table in tables():
         if table not in tables_before and _is_bare(table):
-            _try("nft", "delete", "table", *table.split())
-    for name in devices(_try("ip", "-j", "-4", "address", "show")):
-        _try("ip", "link", "delete", name)
-    _try("ip", "address", "delete", f"{ADDRESS}/32", "dev", "lo")
+            attempt("nft", "delete", "table", *table.split())
+    for name in devices(attempt("ip", "-j", "-4", "address", "show")):
+        attempt("ip", "link", "delete", name)
+    attempt("ip", "address", "delete", f"{ADDRESS}/32", "dev", "lo")
 
 
 def devices(addresses: str) -> list[str]:
@@ -117,30 +116,21 @@ def _is_port_map(chain: str) -> bool:
 
 def _remove_port_maps() -> None:
     for program in ("iptables", "ip6tables"):
-        for words in port_map_removals(_try(program, "-w", "-t", "nat", "-S")):
-            _try(program, "-w", "-t", "nat", *words)
+        for words in port_map_removals(attempt(program, "-w", "-t", "nat", "-S")):
+            attempt(program, "-w", "-t", "nat", *words)
 
 
 def _forwarded(match: tuple[str, str]) -> str:
-    rules = _try("iptables", "-w", "-S", "FORWARD").splitlines()
+    rules = attempt("iptables", "-w", "-S", "FORWARD").splitlines()
     return next((rule for rule in rules if " ".join(match) in rule), "")
 
 
 def _is_bare(table: str) -> bool:
     """Whether a table is one that iptables made, without a rule and without a policy."""
     family, name = table.split()
-    listing = _try("nft", "-j", "list", "table", family, name)
+    listing = attempt("nft", "-j", "list", "table", family, name)
     if family not in ("ip", "ip6") or name not in ("nat", "filter", "mangle") or not listing:
         return False
     entries: list[dict[str, Any]] = json.loads(listing)["nftables"]
     drops = [e for e in entries if e.get("chain", {}).get("policy", "accept") != "accept"]
     return not drops and not any("rule" in entry for entry in entries)
-
-
-def _try(*command: str) -> str:
-    """What a command printed; empty where it failed or is not there."""
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        return ""
-    return done.stdout if done.returncode == 0 else ""

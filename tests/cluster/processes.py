@@ -120,17 +120,23 @@ def _kill_all(processes: Iterable[Process]) -> bool:
     return some
 
 
+def link(layout: Layout, name: str, executable: Path) -> Path:
+    """The path to start a program by, which tells whose it is and which."""
+    path = layout.run / "bin" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    path.symlink_to(executable)
+    return path
+
+
 def start(
     layout: Layout, name: str, executable: Path, arguments: Sequence[str], **environment: str
 ) -> None:
     """Start a program in a session of its own, its output in the log of its name."""
-    link = layout.run / "bin" / name
-    link.parent.mkdir(parents=True, exist_ok=True)
-    link.unlink(missing_ok=True)
-    link.symlink_to(executable)
+    program = link(layout, name, executable)
     with layout.log(name).open("ab") as log:
         subprocess.run(
-            ["setsid", "--fork", str(link), *arguments],
+            ["setsid", "--fork", str(program), *arguments],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,

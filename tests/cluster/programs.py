@@ -21,6 +21,7 @@ WHO: Final = "cluster"
 MODULE: Final = Path(__file__).parent / "kube"
 KUBERNETES: Final = "1.35.4"
 KWOK: Final = "v0.8.0"
+KIND: Final = "v0.33.0"
 
 _KEPT: Final = 3
 _HEARTBEAT: Final = 15.0
@@ -69,19 +70,10 @@ def kubernetes() -> Path:
 
 def kwok() -> Path:
     """The folder with `kwok` and its `stages`, built if they are not in the cache."""
-    go = find(_wanted_go())
-    module = f"sigs.k8s.io/kwok@{KWOK}"
 
-    def build(work: Path) -> None:
-        _go(
-            go,
-            ["install", "-trimpath", "-ldflags", "-s -w", "sigs.k8s.io/kwok/cmd/kwok@" + KWOK],
-            work,
-            "building kwok (about 2 minutes on 2 cores, the first time only)",
-            GOBIN=str(work),
-        )
+    def add_stages(work: Path, go: Go) -> None:
         told = subprocess.run(
-            [go.program, "mod", "download", "-json", module],
+            [go.program, "mod", "download", "-json", f"sigs.k8s.io/kwok@{KWOK}"],
             cwd=work,
             env=_environment(),
             capture_output=True,
@@ -93,10 +85,28 @@ def kwok() -> Path:
         for name in ("node/fast", "node/heartbeat", "pod/fast"):
             for path in sorted((source / name).glob("*.yaml")):
                 if path.name != "kustomization.yaml":
-                    copy = work / "stages" / path.name
-                    copy.write_bytes(path.read_bytes())
+                    (work / "stages" / path.name).write_bytes(path.read_bytes())
 
-    return _cached(_folder("kwok", digest(None, KWOK, go.version)), ("kwok", "stages"), build)
+    return _installed("kwok", f"sigs.k8s.io/kwok/cmd/kwok@{KWOK}", ("kwok", "stages"), add_stages)
+
+
+def kind() -> Path:
+    """The folder with `kind`, built if it is not in the cache."""
+    return _installed("kind", f"sigs.k8s.io/kind@{KIND}", ("kind",), lambda _work, _go: None)
+
+
+def _installed(
+    name: str, package: str, names: Sequence[str], more: Callable[[Path, Go], None]
+) -> Path:
+    go = find(_wanted_go())
+
+    def build(work: Path) -> None:
+        what = f"building {name} (the first time only)"
+        command = ["install", "-trimpath", "-ldflags", "-s -w", package]
+        _go(go, command, work, what, GOBIN=str(work))
+        more(work, go)
+
+    return _cached(_folder(name, digest(None, package, go.version)), names, build)
 
 
 def digest(module: Path | None, *facts: str) -> str:
