@@ -1,0 +1,174 @@
+"""The CRD: the file is fresh, the schema structural, every accepted field has an effect."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from pd_operator.api import crd
+from tests.specs import CUDA, at, children, deployment, merged
+from tools.paths import REPOSITORY
+
+FILES = (
+    "crds/pddeployments.pd-operator.io.yaml",
+    "charts/pd-operator/files/pddeployments.pd-operator.io.yaml",
+)
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_file_is_fresh(path: str) -> None:
+    text = (REPOSITORY / path).read_text("utf-8")
+    assert text == crd.render(), "the CRD is stale: run `make generate`"
+
+
+def schema() -> dict[str, Any]:
+    (version,) = crd.crd()["spec"]["versions"]
+    result: dict[str, Any] = version["schema"]["openAPIV3Schema"]
+    return result
+
+
+def nodes(node: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """All schemas with their paths: `.*` for elements and values of maps."""
+    yield path, node
+    for name, field in node.get("properties", {}).items():
+        yield from nodes(field, f"{path}.{name}".lstrip("."))
+    for part in ("items", "additionalProperties"):
+        if part in node:
+            yield from nodes(node[part], f"{path}.*")
+
+
+ALLOWED = {
+    "additionalProperties", "description", "enum", "format", "items", "maxItems", "maxLength",
+    "maxProperties", "maximum", "minItems", "minLength", "minimum", "pattern", "properties",
+    "required", "type", "x-kubernetes-int-or-string", "x-kubernetes-list-map-keys",
+    "x-kubernetes-list-type", "x-kubernetes-validations",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "node"), list(nodes(schema())))
+def test_schema_is_structural(path: str, node: dict[str, Any]) -> None:
+    assert node.keys() <= ALLOWED
+    assert "default" not in node, "the API server would store it in the user's object"
+    if node.get("x-kubernetes-int-or-string"):
+        assert "type" not in node
+    else:
+        assert node["type"] in ("array", "boolean", "integer", "number", "object", "string")
+    if "properties" in node and path not in ("", "status"):
+        assert "additionalProperties" not in node
+        assert set(node.get("required", [])) <= node["properties"].keys()
+
+
+def test_lengths_are_bounded_wherever_rules_look() -> None:
+    """CEL rules are refused when their worst case costs too much."""
+    for path, node in nodes(schema()["properties"]["spec"]):
+        if node.get("type") == "array":
+            assert "maxItems" in node, path
+        if node.get("type") == "string" and "enum" not in node:
+            assert "maxLength" in node, path
+        if "additionalProperties" in node:
+            assert "maxProperties" in node, path
+
+
+def test_yaml_says_the_same_as_the_models() -> None:
+    assert yaml.safe_load(crd.render()) == crd.crd()
+
+
+def test_short_name_subresources_and_columns() -> None:
+    spec = crd.crd()["spec"]
+    (version,) = spec["versions"]
+    assert spec["names"]["shortNames"] == ["pdd"]
+    assert version["subresources"].keys() == {"status", "scale"}
+    names = [column["name"] for column in version["additionalPrinterColumns"]]
+    assert names[:4] == ["Ready", "Reason", "Prefill", "Decode"]
+
+
+# Every accepted field is rendered.
+
+NOT_IN_CHILDREN = {
+    "prefill.replicas": "planning sets a tier's replicas",
+    "decode.replicas": "planning sets a tier's replicas",
+    "kvTransfer.connector": "has one value only",
+}
+"""Beside all of `autoscaling`, which the autoscaler reads."""
+
+_TOLERATION: dict[str, Any] = {"key": "a", "effect": "NoExecute"}
+_TIER: dict[str, tuple[Any, Any]] = {
+    "parallelism.tensor": (1, 2),
+    "resources.requests.*": ({"cpu": 1}, {"cpu": 2}),
+    "resources.limits.*": ({"memory": "1Gi"}, {"memory": "2Gi"}),
+    "nodeSelector.*": ({"pool": "a"}, {"pool": "b"}),
+    **{
+        f"tolerations.*.{key}": ([_TOLERATION], [{**_TOLERATION, key: value}])
+        for key, value in (
+            ("key", "b"), ("operator", "Exists"), ("value", "b"), ("effect", "NoSchedule"),
+            ("tolerationSeconds", 1),
+        )
+    },
+}  # fmt: skip
+TWO_VALUES: dict[str, tuple[Any, Any]] = {
+    "model.id": ("org/a", "org/b"),
+    "model.servedName": ("a", "b"),
+    "model.source.huggingFace.revision": ("a", "b"),
+    "model.source.huggingFace.tokenSecret.name": ("a", "b"),
+    "model.source.huggingFace.tokenSecret.key": ("a", "b"),
+    "model.source.pvc.claimName": ("a", "b"),
+    "model.source.pvc.path": ("a", "b"),
+    "model.source.local.path": ("/a", "/b"),
+    "engine.image": ("a", "b"),
+    "engine.version": ("0.33.0", "0.34.0"),
+    "engine.device": ("cuda", "cpu"),
+    "engine.args.*": (["--seed=1"], ["--seed=2"]),
+    "kvTransfer.protocol": ("rdma", "tcp"),
+    "rdma.resource": ("rdma/a", "rdma/b"),
+    "rdma.count": (1, 2),
+    "rdma.devices.*": (["mlx5_0"], ["mlx5_1"]),
+    "proxy.replicas": (1, 3),
+    "proxy.image": ("a", "b"),
+    "mooncake.image": ("a", "b"),
+    "mooncake.store.enabled": (True, False),
+    "mooncake.store.segmentSize": ("1Gi", "2Gi"),
+    "mooncake.store.localBufferSize": ("1Gi", "2Gi"),
+    **{f"{tier}.{path}": two for tier in ("prefill", "decode") for path, two in _TIER.items()},
+}
+"""Values of each field whose children must differ."""
+
+BASE = merged(CUDA, {"mooncake": {"store": {"enabled": True}}})
+NEEDED: dict[str, dict[str, Any]] = {
+    "model.source.huggingFace.tokenSecret.key": at(
+        "model.source.huggingFace.tokenSecret.name", "hf"
+    ),
+    "model.source.pvc.path": at("model.source.pvc.claimName", "models"),
+}
+"""What must be said beside a field."""
+
+
+def leaves() -> set[str]:
+    return {
+        path
+        for path, node in nodes(schema()["properties"]["spec"])
+        if not {"properties", "items", "additionalProperties"} & node.keys()
+    }
+
+
+def test_every_field_has_its_place() -> None:
+    scaling = {path for path in leaves() if path.startswith("autoscaling.")}
+    assert scaling
+    assert leaves() - scaling == TWO_VALUES.keys() | NOT_IN_CHILDREN.keys()
+
+
+@pytest.mark.parametrize("path", TWO_VALUES)
+def test_every_field_is_rendered(path: str) -> None:
+    base = merged(BASE, NEEDED.get(path, {}))
+    first, second = (
+        children(deployment(merged(base, at(path.split(".*", maxsplit=1)[0], value))))
+        for value in TWO_VALUES[path]
+    )
+    assert first != second
+
+
+@pytest.mark.parametrize("path", NOT_IN_CHILDREN)
+def test_replicas_of_tiers_are_not_rendered(path: str) -> None:
+    values = ("Mooncake",) if path == "kvTransfer.connector" else (1, 5)
+    rendered = [children(deployment(merged(BASE, at(path, value)))) for value in values]
+    assert all(each == rendered[0] for each in rendered)
