@@ -1,0 +1,160 @@
+"""Starting the cluster's programs, and waiting until each does its work."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Final
+
+from tests.cluster import (
+    certificates,
+    commands,
+    containers,
+    files,
+    mounts,
+    network,
+    processes,
+    registry,
+    wrappers,
+)
+from tests.cluster.api import Api, is_ready
+from tests.cluster.layout import ADDRESS, API_SERVICE, CGROUP, DEVICES, DNS_READY_PORT, NODE, Layout
+from tools.paths import BUILD
+from tools.stages import UserError, stage
+
+WHO: Final = "cluster"
+
+
+def pause_image() -> str:
+    from tools import images  # it imports this package when it loads images
+
+    return images.build(["pause"])["pause"]
+
+
+def _current_images() -> list[str]:
+    """References that the last builds of this checkout told."""
+    try:
+        known: dict[str, str] = json.loads((BUILD / "images.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return []
+    return list(known.values())
+
+
+def arguments(layout: Layout, name: str) -> list[str]:
+    made: list[str] = getattr(commands, name.replace("-", "_"))(layout)
+    return made
+
+
+def missing(layout: Layout) -> list[str]:
+    alive = {process.name for process in processes.running(layout.run)}
+    return [name for name in commands.PROGRAMS if name not in alive]
+
+
+def all_anew(layout: Layout, binaries: Path, texts: dict[str, str]) -> None:
+    with stage(WHO, "preparing the node"):
+        registry.write(registry.Note(layout.state, "", network.settings(), tuple(network.tables())))
+        shutil.rmtree(layout.logs, ignore_errors=True)
+        for folder in (layout.logs, layout.config, layout.state / "etcd"):
+            folder.mkdir(parents=True, exist_ok=True)
+        (layout.state / "etcd").chmod(0o700)
+        for name, text in texts.items():
+            path = layout.config / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        certificates.make(layout)
+        mounts.bind(layout.state / "kubelet", layout.kubelet)
+        network.set_up()
+        _make_cgroups()
+        wrappers.write(
+            layout,
+            {
+                "kubectl": [str(binaries / "kube"), "kubectl"],
+                "helm": [str(binaries / "helm")],
+                "ctr": ["ctr", "-a", str(layout.socket), "-n", "k8s.io"],
+            },
+        )
+    with stage(WHO, "starting etcd, the API server and containerd"):
+        programs(layout, binaries, ["etcd", "apiserver", "containerd"])
+        _wait_for_containerd(layout)
+        if containers.remove_containers(layout):
+            processes.end(lambda process: process.name == "containerd")
+            programs(layout, binaries, ["containerd"])
+            _wait_for_containerd(layout)
+        containers.remove_stale_images(layout, _current_images())
+        _load_pause()
+        api = Api(layout)
+        processes.wait_with(
+            layout, ["etcd", "apiserver"], api.ready, "the API server to become ready"
+        )
+    with stage(WHO, "starting the node and the controllers"):
+        programs(layout, binaries, [name for name in commands.PROGRAMS if name in missing(layout)])
+        wait_until_ready(layout)
+
+
+def programs(layout: Layout, binaries: Path, names: list[str]) -> None:
+    for name in names:
+        if name == "containerd":
+            executable = Path(shutil.which("containerd") or "containerd")
+            processes.start(layout, name, executable, arguments(layout, name))
+        else:
+            processes.start(layout, name, binaries / "kube", [name, *arguments(layout, name)])
+
+
+def _wait_for_containerd(layout: Layout) -> None:
+    processes.wait_with(
+        layout, ["containerd"], lambda: containers.answers(layout), "containerd to answer"
+    )
+
+
+def _load_pause() -> None:
+    from tools import images
+
+    images.load(["pause"])
+
+
+def wait_until_ready(layout: Layout) -> None:
+    api = Api(layout)
+    processes.wait_with(layout, ["etcd", "apiserver"], api.ready, "the API server to become ready")
+    for path, manifest in files.dns().items():
+        answer = api.apply(path, manifest)
+        if answer.code not in (200, 201):
+            raise UserError(f"the API server refused {path}: {answer.body}")
+
+    def ready() -> bool:
+        node = api.node(NODE)
+        free = (node or {}).get("status", {}).get("allocatable", {})
+        devices = all(free.get(name) == str(count) for name, count in DEVICES.items())
+        return is_ready(node) and devices
+
+    processes.wait_with(
+        layout,
+        ["containerd", "device-plugin", "kubelet"],
+        ready,
+        f"the node {NODE} to become ready with its devices",
+    )
+    account = "/api/v1/namespaces/default/serviceaccounts/default"
+    processes.wait_with(
+        layout,
+        ["scheduler", "controller-manager"],
+        lambda: api.request("GET", account).code == 200,
+        "the default service account",
+    )
+    processes.wait_with(layout, ["proxy"], _proxy_routes, "kube-proxy to route Services")
+    processes.wait_with(layout, ["coredns"], _dns_ready, "CoreDNS to become ready")
+
+
+def _proxy_routes() -> bool:
+    return network.connects(API_SERVICE, 443)
+
+
+def _dns_ready() -> bool:
+    return network.connects(ADDRESS, DNS_READY_PORT)
+
+
+def _make_cgroups() -> None:
+    root = Path("/sys/fs/cgroup")
+    if (root / "cgroup.controllers").exists():
+        (root / CGROUP).mkdir(exist_ok=True)
+        return
+    for hierarchy in root.iterdir():
+        if (hierarchy / "cgroup.procs").exists() and not hierarchy.is_symlink():
+            (hierarchy / CGROUP).mkdir(exist_ok=True)
