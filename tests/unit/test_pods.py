@@ -22,7 +22,7 @@ def containers(*statuses: Manifest) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("told", ["ContainerCreating", "PodInitializing"])
-def test_a_start_is_noFailure(told: str) -> None:
+def test_a_start_is_no_failure(told: str) -> None:
     assert reason(**containers(waiting(told))) == ""
 
 
@@ -74,7 +74,7 @@ def test_other_reasons_are_told_as_they_are() -> None:
     assert reason(phase="Failed", reason="Evicted") == "Evicted"
 
 
-def test_a_ready_pod_has_noFailure() -> None:
+def test_a_ready_pod_has_no_failure() -> None:
     conditions = [{"type": "Ready", "status": "True"}]
     seen = view(pod(OWNER, conditions=conditions, **containers({"name": "e", "state": EXITED})))
     assert seen.ready
