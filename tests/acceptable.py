@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
-from pd_operator.api.values import quantity
 from pd_operator.build import Manifest
 
 _LABEL = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
@@ -12,6 +12,24 @@ _DNS_LABEL = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _STATEFUL_SET_SUFFIX = 11
 """A StatefulSet's controller-revision label is its name and this many characters more."""
+
+FACTORS = {
+    suffix: Decimal(base) ** power
+    for base, suffixes in (
+        (1000, ["", "k", "M", "G", "T", "P", "E"]),
+        (1024, ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]),
+    )
+    for power, suffix in enumerate(suffixes)
+} | {"m": Decimal("1e-3"), "u": Decimal("1e-6"), "n": Decimal("1e-9")}
+"""What Kubernetes' suffixes of quantities stand for."""
+
+
+def number(text: str) -> Decimal:
+    """The number of a quantity as the API server writes it; ValueError for anything else."""
+    match = re.fullmatch("([0-9]+)([A-Za-z]*)", text)
+    if match is None or match[2] not in FACTORS:
+        raise ValueError(text)
+    return int(match[1]) * FACTORS[match[2]]
 
 
 def complaints(manifest: Manifest) -> list[str]:
@@ -78,7 +96,7 @@ def _resources(resources: dict[str, Any]) -> Iterator[str]:
             plain or huge or ("/" in name and qualified(name) and qualified(f"requests.{name}"))
         ):
             yield f"resource {name}"
-        given = [quantity(values[name]) for values in (requests, limits) if name in values]
+        given = [number(values[name]) for values in (requests, limits) if name in values]
         if plain and len(given) == 2 and given[0] > given[1]:
             yield f"request of {name} above its limit"
         if not plain and (name not in limits or len(set(given)) != 1 or given[0] % 1):

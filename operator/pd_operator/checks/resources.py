@@ -11,6 +11,7 @@ from pd_operator.api.values import quantity
 from pd_operator.build.engine_pod import GPU
 from pd_operator.checks.names import is_qualified_name
 from pd_operator.checks.problem import Problem
+from pd_operator.checks.sizes import MAX, is_whole
 
 _PLAIN: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 _HUGE_PAGES: Final = re.compile(r"hugepages-[0-9]+(Ki|Mi|Gi)")
@@ -49,7 +50,11 @@ def _value(deployment: PDDeployment, field: str, name: str, value: str) -> Itera
             f"{field} names no resource; allowed are cpu, memory, ephemeral-storage,"
             " hugepages-SIZE and a device plugin's domain/name",
         )
-    elif name not in _PLAIN and quantity(value) % 1:
+    elif quantity(value) > MAX:
+        yield Problem(
+            "InvalidResource", field, f"{field} is {value}; it must be at most {MAX}, below 8Ei"
+        )
+    elif name not in _PLAIN and not is_whole(quantity(value)):
         yield Problem("InvalidResource", field, f"{field} is {value}; it must be a whole number")
 
 

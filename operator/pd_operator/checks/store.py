@@ -7,6 +7,7 @@ from typing import Final
 from pd_operator.api.deployment import PDDeployment
 from pd_operator.api.values import quantity
 from pd_operator.checks.problem import Problem
+from pd_operator.checks.sizes import MAX, is_whole
 
 FIRST_VERSION: Final = (0, 33, 0)
 """Earlier ones die at the first transfer with two connectors, see vLLM #43828."""
@@ -34,10 +35,12 @@ def store_problems(deployment: PDDeployment) -> Iterator[Problem]:
         )
     sizes = {"segmentSize": store.segment_size, "localBufferSize": store.local_buffer_size}
     for name, size in sizes.items():
-        if quantity(size) <= 0 or quantity(size) % 1:
+        if not (0 < quantity(size) <= MAX and is_whole(quantity(size))):
             field = f"spec.mooncake.store.{name}"
             yield Problem(
-                "InvalidStoreSize", field, f"{field} is {size}; it must be whole bytes above zero"
+                "InvalidStoreSize",
+                field,
+                f"{field} is {size}; it must be whole bytes, above zero and below 8Ei",
             )
     needed = sum(quantity(size) for size in sizes.values())
     for tier, placed in (("spec.prefill", spec.prefill), ("spec.decode", spec.decode)):
