@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from tools import images
-from tools.images import archive, builder, making
+from tools.images import archive, builder, making, python
 from tools.images.__main__ import main
 from tools.images.recipe import RECIPES
 from tools.stages import UserError
@@ -52,11 +52,13 @@ def test_without_root_nothing_is_begun(monkeypatch: pytest.MonkeyPatch) -> None:
         images.build(["pause"])
 
 
-def test_too_little_space(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("wheel", "needed"), [(Path("torch.whl"), 6), (None, 18)])
+def test_too_little_space(monkeypatch: pytest.MonkeyPatch, wheel: Path | None, needed: int) -> None:
     usage = SimpleNamespace(free=1 << 30)
     monkeypatch.setattr("shutil.disk_usage", lambda _: usage)
-    with pytest.raises(UserError, match=r"1\.0 GiB free, the image engine-cpu needs 6\.0 GiB"):
-        making.make(RECIPES["engine-cpu"], builder.Docker(), making.references(debian=True))
+    monkeypatch.setattr(python, "torch_wheel", lambda: wheel)
+    with pytest.raises(UserError, match=rf"1\.0 GiB free, .* engine-cpu needs {needed}\.0 GiB"):
+        making.make(RECIPES["engine-cpu"], builder.Docker(), {"engine-cpu": "localhost/x:1"})
 
 
 def test_a_failed_command_tells_its_last_lines() -> None:

@@ -15,6 +15,8 @@ from tools.paths import REPOSITORY
 from tools.stages import UserError
 
 _SUITE: Final = "bookworm"
+_CUDA_SPACE: Final = 12 << 30
+"""Bytes more where torch may have to come from the Python package index, a build for CUDA."""
 _BUSYBOX: Final = Path("/bin/busybox")
 
 
@@ -89,10 +91,13 @@ def _work_folder() -> Iterator[Path]:
 
 def _check_space(recipe: Recipe) -> None:
     free = shutil.disk_usage(archive.folder()).free
-    if free < recipe.space:
+    needed = recipe.space
+    if recipe.name == "engine-cpu" and python.torch_wheel() is None:
+        needed += _CUDA_SPACE
+    if free < needed:
         raise UserError(
             f"{archive.folder()} has {free / 2**30:.1f} GiB free, the image {recipe.name} needs "
-            f"{recipe.space / 2**30:.1f} GiB to build; free some, or set XDG_CACHE_HOME elsewhere"
+            f"{needed / 2**30:.1f} GiB to build; free some, or set XDG_CACHE_HOME elsewhere"
         )
 
 
