@@ -7,7 +7,7 @@ are in controllers.py. What it leaves out is left to the tests on a real API ser
 import asyncio
 import copy
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pd_operator.errors import ApiError
@@ -27,6 +27,8 @@ class Server:
         self.objects: dict[Id, Manifest] = {}
         self.writes: list[tuple[str, str, str]] = []
         """Verb, kind and name of all writes through the API, also those without effect."""
+        self.listeners: list[Callable[[str, Manifest], None]] = []
+        """Called with ADDED, MODIFIED or DELETED and the object."""
         self._applied: dict[Id, Manifest] = {}
         self._applied_status: dict[Id, Manifest] = {}
         self._versions = itertools.count(1)
@@ -144,7 +146,7 @@ class Server:
 
     def remove(self, identity: Id) -> None:
         """Delete at once."""
-        del self.objects[identity]
+        self._tell("DELETED", self.objects.pop(identity))
         self._applied.pop(identity, None)
         self._applied_status.pop(identity, None)
 
@@ -188,7 +190,12 @@ class Server:
         self.objects[identity] = new
         if live is None and identity[0] == "Role":
             self._young_roles.add(identity[2])
+        self._tell("ADDED" if live is None else "MODIFIED", new)
         return copy.deepcopy(new)
+
+    def _tell(self, event: str, manifest: Manifest) -> None:
+        for listener in self.listeners:
+            listener(event, copy.deepcopy(manifest))
 
     def _refuse_missing_role(self, manifest: Manifest) -> None:
         # The authorizer's cache is behind for a moment: seen on real API servers.
