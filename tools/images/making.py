@@ -31,6 +31,8 @@ def references(debian: bool, root: Path = REPOSITORY) -> dict[str, str]:
         facts = [platform.machine()]
         if recipe.on_base:
             facts.append(base)
+        if recipe.packages:
+            facts += python.options()
         if name == "engine-cpu":
             facts.append(python.torch_fact())
         result[name] = reference(name, digest(root, recipe.sources, facts))

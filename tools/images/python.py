@@ -1,17 +1,21 @@
 """Python packages for an image, resolved outside of it: wheels for its Python and its platform."""
 
+import hashlib
 import os
 import platform
+import shutil
 import sys
 from pathlib import Path
 from typing import Final
 
 from tools.images.builder import run
-from tools.paths import REPOSITORY, uv
+from tools.paths import REPOSITORY, cache, uv
 from tools.stages import UserError
 
 VERSION: Final = "3.11"
 TORCH: Final = "2.13.0"
+_KEPT: Final = 2
+"""Folders of installed packages of one image that stay in the cache."""
 _WHEEL: Final = f"torch-{TORCH}+cpu-cp311-cp311-*_{{machine}}.whl"
 
 
@@ -26,10 +30,24 @@ def options() -> list[str]:
 
 
 def install(requirements: Path, target: Path) -> None:
-    """Install a complete list of packages, hashes checked where the list has them.
+    """Lay a complete list of packages into a folder, hashes checked where the list has them.
 
-    Raises UserError where the index cannot be reached or has not what is asked for.
+    Kept with its bytecode in the cache, so that a change of the project's own code alone costs
+    no installation. Raises UserError where the index cannot be reached or lacks what is asked for.
     """
+    kept = cache() / "images" / f"python-{requirements.parent.name}-{_content(requirements)}"
+    if kept.is_dir():
+        os.utime(kept)
+    else:
+        partial = kept.with_name(f"work-{kept.name}")
+        shutil.rmtree(partial, ignore_errors=True)
+        _install(requirements, partial)
+        partial.replace(kept)
+        _prune(requirements.parent.name)
+    shutil.copytree(kept, target, copy_function=os.link, symlinks=True)
+
+
+def _install(requirements: Path, target: Path) -> None:
     run(
         [
             *(str(uv()), "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:"),
@@ -39,6 +57,20 @@ def install(requirements: Path, target: Path) -> None:
         f"installing {requirements.relative_to(requirements.parents[2])} "
         "(is the Python package index reachable?)",
     )
+    if f"{sys.version_info.major}.{sys.version_info.minor}" == VERSION:  # else the image does it
+        where = ["-s", str(target), "-p", "/opt/python", str(target)]
+        run([sys.executable, "-m", "compileall", "-qq", "-j", "0", *where], "making bytecode")
+
+
+def _content(requirements: Path) -> str:
+    facts = [requirements.read_text(encoding="utf-8"), *options(), sys.version]
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
+
+
+def _prune(name: str) -> None:
+    found = (cache() / "images").glob(f"python-{name}-{'?' * 12}")
+    for old in sorted(found, key=lambda each: each.stat().st_mtime, reverse=True)[_KEPT:]:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def torch_wheel() -> Path | None:
