@@ -113,13 +113,14 @@ class World:
         self.ready: Ready = lambda _: True
         self.killed = False
         self.time = "2026-01-01T00:00:00Z"
+        self.metrics = Metrics()
         self._operator = self.operator(Faulty(self.server, kill_after))
 
     def operator(self, api: Api | None = None) -> Reconciler:
         """A freshly started operator."""
         defaults = Defaults("proxy:1", "mooncake:1")
         return Reconciler(
-            api or self.server, defaults, self.scaler, Metrics(), now=lambda: self.time
+            api or self.server, defaults, self.scaler, self.metrics, now=lambda: self.time
         )
 
     async def reconcile(self) -> Again:
@@ -130,6 +131,11 @@ class World:
             self.killed = True
             self._operator = self.operator()
             return await self._operator(KEY)
+
+    async def converge_with(self, operator: Reconciler) -> None:
+        """The same with another operator from now on."""
+        self._operator = operator
+        await self.converge()
 
     async def converge(self) -> None:
         """Reconcile and let the controllers work until neither changes anything."""

@@ -1,0 +1,326 @@
+"""One reconcile: what it writes, what it tells, and what it wants next."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pd_operator import apply
+from pd_operator.autoscale.decision import Limit, Reason, TierDecision
+from pd_operator.errors import ApiError, FencedError
+from pd_operator.kinds import Kind
+from pd_operator.observe import Manifest
+from pd_operator.queue import Again
+from pd_operator.traffic import Outlook, TrafficView
+from tests.faults.controllers import settle
+from tests.faults.server import Server
+from tests.faults.world import KEY, NAME, NAMESPACE, World
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(apply, "_PAUSES", (0.0, 0.0, 0.0))
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def written(world: World, since: int) -> list[tuple[str, str]]:
+    return [(verb, kind) for verb, kind, _ in world.server.writes[since:]]
+
+
+async def test_a_new_one_gets_all_children_a_status_and_an_event(world: World) -> None:
+    world.user()
+    assert await world.reconcile() == Again()
+    assert len(list(world.server.of("StatefulSet"))) == 2
+    assert world.cr["status"]["observedGeneration"] == 1
+    assert world.condition("Ready")["reason"] == "Starting"
+    assert world.events() == ["Created"]
+    assert [verb for verb, _ in written(world, 0)].count("apply_status") == 1
+
+
+async def test_it_becomes_ready_and_then_rests(world: World) -> None:
+    world.user()
+    await world.converge()
+    assert world.condition("Ready")["status"] == "True"
+    assert set(world.events()) == {"Created", "Ready"}
+    before = len(world.server.writes)
+    world.time = "2027-01-01T00:00:00Z"
+    assert await world.reconcile() == Again()
+    assert written(world, before) == []
+
+
+async def test_a_deleted_one_is_left_to_garbage_collection(world: World) -> None:
+    world.user()
+    await world.converge()
+    for deleting in (True, False):
+        if deleting:
+            world.server.put(
+                {**world.cr, "metadata": {**world.cr["metadata"], "deletionTimestamp": "t"}}
+            )
+        else:
+            world.delete()
+        before = len(world.server.writes)
+        assert await world.reconcile() == Again()
+        assert written(world, before) == []
+    assert list(world.server.of("StatefulSet"))
+    settle(world.server)
+    assert not list(world.server.of("StatefulSet"))
+
+
+async def test_an_invalid_spec_leaves_the_children_and_is_told_once(world: World) -> None:
+    world.user()
+    await world.converge()
+    children = world.children()
+    world.user(lambda spec: spec["engine"].update(args=["--port=1"]))
+    before = len(world.server.writes)
+    assert await world.reconcile() == Again()
+    assert set(written(world, before)) == {("create", "Event"), ("apply_status", "PDDeployment")}
+    assert world.condition("Valid")["status"] == "False"
+    assert "engine.args" in world.condition("Valid")["message"]
+    assert world.condition("Ready")["status"] == "False"
+    key = f"PDDeployment/{NAMESPACE}/{NAME}"
+    after = world.children()
+    assert {k: v for k, v in after.items() if k != key} == {
+        k: v for k, v in children.items() if k != key
+    }
+    before = len(world.server.writes)
+    await world.reconcile()
+    assert written(world, before) == []
+
+
+async def test_a_spec_that_breaks_the_schema_is_invalid_too(world: World) -> None:
+    world.user(lambda spec: spec.update(colour="red"))
+    assert await world.reconcile() == Again()
+    assert world.condition("Valid")["reason"] == "InvalidSpec"
+    assert "colour" in world.condition("Valid")["message"]
+    assert {identity[0] for identity in world.server.objects} == {"PDDeployment", "Event"}
+
+
+async def test_a_mended_spec_goes_on(world: World) -> None:
+    world.user(lambda spec: spec.update(colour="red"))
+    await world.converge()
+    world.user(lambda spec: spec.pop("colour"))
+    await world.converge()
+    assert world.condition("Valid")["status"] == "True"
+    assert world.condition("Ready")["status"] == "True"
+
+
+async def test_a_taken_name_is_told_and_tried_again_rarely(world: World) -> None:
+    taken = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "tiny-proxy", "namespace": NAMESPACE},
+        "spec": {"ports": []},
+    }
+    before = world.server.put(taken)
+    world.user()
+    again = await world.reconcile()
+    assert again.failed
+    assert again.after == 30.0
+    assert world.condition("Ready")["reason"] == "NameConflict"
+    assert "Service tiny-proxy" in world.condition("Ready")["message"]
+    assert world.server.objects["Service", NAMESPACE, "tiny-proxy"] == before
+    assert "NameConflict" in world.events()
+    world.server.remove(("Service", NAMESPACE, "tiny-proxy"))
+    await world.converge()
+    assert world.condition("Ready")["status"] == "True"
+
+
+class Broken(Server):
+    """Raises an error in a method."""
+
+    def __init__(self, method: str, error: Exception) -> None:
+        super().__init__()
+        self.broken: tuple[str, Exception] | None = (method, error)
+
+    def _check(self, method: str) -> None:
+        if self.broken is not None and self.broken[0] == method:
+            raise self.broken[1]
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
+        self._check("get")
+        return await super().get(kind, namespace, name)
+
+    async def list(self, *arguments: Any, **named: Any) -> Any:
+        self._check("list")
+        return await super().list(*arguments, **named)
+
+    async def apply(self, manifest: Manifest) -> Manifest:
+        self._check("apply")
+        return await super().apply(manifest)
+
+    async def apply_status(self, manifest: Manifest) -> Manifest:
+        self._check("apply_status")
+        return await super().apply_status(manifest)
+
+    async def create(self, manifest: Manifest) -> Manifest:
+        self._check("create")
+        return await super().create(manifest)
+
+
+@pytest.mark.parametrize(
+    ("method", "error", "expected"),
+    [
+        ("get", ApiError(0, "Unreachable", "x"), Again(failed=True)),
+        ("list", ApiError(503, "", "x", retry_after=7), Again(after=7, failed=True)),
+        ("list", ApiError(403, "Forbidden", "x"), Again(after=30, failed=True)),
+        ("apply", ApiError(429, "", "x", retry_after=9), Again(after=9, failed=True)),
+        ("apply", ApiError(422, "Invalid", "x"), Again(after=30, failed=True)),
+        ("apply", ApiError(500, "", "field not declared in schema"), Again(after=30, failed=True)),
+        ("apply", ApiError(500, "", "etcd is slow"), Again(after=0, failed=True)),
+        ("apply", ApiError(403, "Forbidden", "ns because it is being terminated"), Again()),
+        ("apply", FencedError(), Again()),
+        ("apply_status", ApiError(409, "Conflict", "x"), Again(failed=True)),
+        ("apply_status", ApiError(404, "NotFound", "pddeployments x not found"), Again()),
+        ("create", ApiError(403, "Forbidden", "no Events here"), Again()),
+    ],
+)
+async def test_what_errors_ask_for(
+    world: World, method: str, error: Exception, expected: Again
+) -> None:
+    broken = Broken(method, error)
+    world.server = broken
+    operator = world.operator(broken)
+    world.user()
+    assert await operator(KEY) == expected
+    broken.broken = None
+    await world.converge_with(operator)
+    assert world.condition("Ready")["status"] == "True"
+
+
+async def test_a_refused_child_is_told_with_the_servers_words(world: World) -> None:
+    broken = Broken("apply", ApiError(403, "Forbidden", "exceeded quota: pods"))
+    world.server = broken
+    operator = world.operator(broken)
+    world.user()
+    await operator(KEY)
+    assert world.condition("Ready")["reason"] == "ApplyFailed"
+    assert "exceeded quota: pods" in world.condition("Ready")["message"]
+
+
+def decision(desired: int) -> Outlook:
+    made = TierDecision(1, desired, desired, Reason.TPOT_ABOVE_TARGET, Limit.NONE, "p95 60 ms")
+    return Outlook(decode=made, traffic=TrafficView(fresh=True, requests=3, tpot_p95=0.06))
+
+
+def autoscaled(spec: Manifest) -> None:
+    spec["autoscaling"] = {"mode": "Auto", "slo": {"tpot": "50ms"}, "decode": {"max": 4}}
+
+
+def decoders(world: World) -> list[int]:
+    return [
+        m["spec"]["replicas"]
+        for m in world.server.of("StatefulSet")
+        if "decoder" in m["metadata"]["name"]
+    ]
+
+
+async def test_a_decision_is_carried_out_told_and_remembered_by_the_cluster(world: World) -> None:
+    world.user(autoscaled)
+    await world.converge()
+    world.scaler.outlook = decision(3)
+    await world.converge()
+    assert decoders(world) == [3]
+    assert "Scaled" in world.events()
+    assert world.cr["status"]["scaling"]["decode"]["desired"] == 3
+    assert world.condition("SLOMet")["status"] == "False"
+    # A restart knows nothing of the decision.
+    world.scaler.outlook = Outlook()
+    await world.converge_with(world.operator())
+    assert decoders(world) == [3]
+    # Nor does a new revision begin from the spec.
+    world.user(lambda spec: spec["decode"].update(resources={"requests": {"cpu": "300m"}}))
+    await world.converge()
+    assert decoders(world) == [3]
+
+
+async def test_advice_is_published_and_not_carried_out(world: World) -> None:
+    def advised(spec: Manifest) -> None:
+        autoscaled(spec)
+        spec["autoscaling"]["mode"] = "Advise"
+
+    world.user(advised)
+    world.scaler.outlook = decision(3)
+    await world.converge()
+    assert decoders(world) == [1]
+    assert world.cr["status"]["scaling"]["decode"]["desired"] == 3
+
+
+@pytest.mark.parametrize(("decided", "expected"), [(9, 4), (0, 1)])
+async def test_the_bounds_hold_whatever_is_decided(
+    world: World, decided: int, expected: int
+) -> None:
+    world.user(autoscaled)
+    world.scaler.outlook = decision(decided)
+    await world.converge()
+    assert decoders(world) == [expected]
+
+
+def lose_status(world: World) -> None:
+    world.server.put({**world.cr, "status": {}})
+
+
+def lose_labels(world: World) -> None:
+    for manifest in list(world.server.of("Service")):
+        changed = copy.deepcopy(manifest)
+        changed["metadata"]["labels"] = {}
+        world.server.put(changed)
+
+
+def lose_owners(world: World) -> None:
+    for manifest in list(world.server.of("StatefulSet")):
+        changed = copy.deepcopy(manifest)
+        changed["metadata"]["ownerReferences"] = []
+        world.server.put(changed)
+
+
+def edit(world: World) -> None:
+    for manifest in list(world.server.of("StatefulSet")):
+        changed = copy.deepcopy(manifest)
+        changed["spec"]["replicas"] = 5
+        changed["spec"]["template"]["spec"]["containers"][0]["image"] = "other"
+        world.server.put(changed)
+
+
+@pytest.mark.parametrize("disturb", [lose_status, lose_labels, lose_owners, edit])
+async def test_what_is_disturbed_comes_back_as_it_was(
+    world: World, disturb: Callable[[World], None]
+) -> None:
+    world.user()
+    await world.converge()
+
+    def seen() -> dict[str, Any]:
+        found = world.children()
+        for manifest in found.values():
+            manifest["metadata"].pop("generation")
+            manifest["status"] = {**manifest.get("status", {}), "observedGeneration": 0}
+        return found
+
+    before = seen()
+    disturb(world)
+    await world.converge()
+    assert seen() == before
+
+
+@pytest.mark.parametrize("kind", ["ConfigMap", "Role", "Service", "Deployment", "StatefulSet"])
+async def test_a_deleted_child_comes_back(world: World, kind: str) -> None:
+    world.user()
+    await world.converge()
+    before = sorted(world.children())
+    for manifest in list(world.server.of(kind)):
+        world.server.remove((kind, NAMESPACE, manifest["metadata"]["name"]))
+    await world.converge()
+    assert sorted(world.children()) == before
+    assert world.condition("Ready")["status"] == "True"
+
+
+async def test_metrics_count_results() -> None:
+    world = World()
+    world.user()
+    metrics = world.metrics
+    await world.reconcile()
+    assert b'pd_operator_reconciles_total{result="ok"} 1.0' in metrics.text()
