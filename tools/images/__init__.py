@@ -120,4 +120,5 @@ def _lock() -> Iterator[None]:
         except BlockingIOError:
             say(WHO, "waiting for another command that builds images")
             fcntl.flock(file, fcntl.LOCK_EX)
+        os.set_inheritable(file.fileno(), True)
         yield

@@ -25,6 +25,7 @@ def run(command: Sequence[str], what: str, environment: Mapping[str, str] | None
         errors="replace",
         check=False,
         stdin=subprocess.DEVNULL,
+        close_fds=False,  # the lock: what outlives a killed command must keep others out
         cwd=REPOSITORY,  # uv reads its settings there, such as exclude-newer
         env={**os.environ, **(environment or {})},
     )
