@@ -37,7 +37,8 @@ class HttpServer:
         """The URL under which it serves."""
         application = web.Application(client_max_size=2**24)
         application.router.add_route("*", "/{tail:.*}", self._handle)
-        runner = web.AppRunner(application, shutdown_timeout=0.1)
+        # A watch that its client gave up must end, or kopf waits for it at its own end.
+        runner = web.AppRunner(application, shutdown_timeout=0.1, handler_cancellation=True)
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", 0)
         await site.start()
@@ -175,7 +176,7 @@ def _discovery(path: str) -> Manifest | None:
     found = [kind for kind in KINDS if kind.root == path]
     if not found:
         return None
-    resources = [
+    resources: list[Manifest] = [
         {
             "name": kind.plural,
             "kind": kind.name,
@@ -185,4 +186,8 @@ def _discovery(path: str) -> Manifest | None:
         }
         for kind in found
     ]
+    if path == "/api/v1":
+        # kopf serves nothing where there are no namespaces.
+        resources.append({**resources[0], "name": "namespaces", "kind": "Namespace"})
+        resources[-1]["namespaced"] = False
     return {"groupVersion": found[0].api_version, "resources": resources}
