@@ -54,7 +54,7 @@ class Server:
         await asyncio.sleep(0)
         wanted = dict(part.split("=") for part in labels.split(",") if part)
         found = []
-        for (name, space, _), manifest in self.objects.items():
+        for (name, space, _), manifest in self.listed().items():
             own = manifest["metadata"].get("labels", {})
             if (
                 name == kind.name
@@ -63,6 +63,10 @@ class Server:
             ):
                 found.append(copy.deepcopy(manifest))
         return found
+
+    def listed(self) -> dict[Id, Manifest]:
+        """What LIST shows; GET and writes see what there is."""
+        return self.objects
 
     async def apply(self, manifest: Manifest) -> Manifest:
         await asyncio.sleep(0)

@@ -132,6 +132,11 @@ class World:
             self._operator = self.operator()
             return await self._operator(KEY)
 
+    async def reconcile_with(self, operator: Reconciler) -> Again:
+        """One reconcile with another operator from now on."""
+        self._operator = operator
+        return await self.reconcile()
+
     async def converge_with(self, operator: Reconciler) -> None:
         """The same with another operator from now on."""
         self._operator = operator
