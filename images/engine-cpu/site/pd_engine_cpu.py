@@ -4,6 +4,7 @@ import ctypes
 import functools
 import os
 import signal
+import sys
 from typing import Any
 
 import torch
@@ -13,8 +14,9 @@ _PR_SET_PDEATHSIG = 1
 
 
 def register() -> None:
-    """Let MooncakeConnector run on the CPU, and fork the engine's core instead of spawning it."""
+    """Let MooncakeConnector run on the CPU, also beside the store, and fork the engine's core."""
     _device_index()
+    _metrics_of_two_connectors()
     _fork()
 
 
@@ -22,6 +24,24 @@ def _device_index() -> None:
     # MooncakeConnector asks for the current device only to name it, and torch raises without one.
     if not torch.accelerator.is_available():
         torch.accelerator.current_device_index = lambda: 0
+
+
+def _metrics_of_two_connectors() -> None:
+    # vLLM before 0.33.0 ends at the first transfer of a MultiConnector: MooncakeConnector sends
+    # statistics but has no metrics for them. This cure is what +pd in the version stands for.
+    if not any("MultiConnector" in argument for argument in sys.argv):
+        return
+    from vllm.distributed.kv_transfer.kv_connector.v1 import multi_connector  # noqa: PLC0415 - slow
+
+    metrics = multi_connector.MultiKVConnectorPromMetrics
+    original = metrics.observe
+
+    @functools.wraps(original)
+    def observe(self: Any, transfer_stats_data: dict[str, Any], engine_idx: int = 0) -> None:
+        known = {k: v for k, v in transfer_stats_data.items() if k in self._prom_metrics}
+        original(self, known, engine_idx)
+
+    metrics.observe = observe
 
 
 def _fork() -> None:
