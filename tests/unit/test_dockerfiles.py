@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tools.images.python import TORCH
 from tools.images.recipe import RECIPES
 from tools.paths import REPOSITORY
 
@@ -63,3 +64,28 @@ def test_nothing_is_installed_without_a_pin() -> None:
 def test_no_script_uses_bash() -> None:
     for path in IMAGES.rglob("*.sh"):
         assert re.match(r"#!/bin/(busybox )?sh\n", path.read_text(encoding="utf-8")), path
+
+
+def test_one_version_of_uv() -> None:
+    bootstrap = (REPOSITORY / "tools" / "bootstrap.sh").read_text(encoding="utf-8")
+    script = (IMAGES / "engine-cpu" / "install.sh").read_text(encoding="utf-8")
+    assert re.findall(r"UV_VERSION=([\d.]+)", bootstrap) == re.findall(r"uv==([\d.]+)", script)
+
+
+def test_one_version_of_torch() -> None:
+    folder = IMAGES / "engine-cpu"
+    versions = {
+        version
+        for path in (folder / "fetch.py", folder / "torch-index.txt")
+        for version in re.findall(r"torch==([\d.]+)", path.read_text(encoding="utf-8"))
+    }
+    assert versions == {TORCH}
+
+
+def test_engine_and_master_are_of_one_mooncake() -> None:
+    pins = [
+        re.findall(r"^mooncake-.*$", (IMAGES / name / "requirements.txt").read_text(), re.MULTILINE)
+        for name in ("engine-cpu", "mooncake")
+    ]
+    assert pins[0] == pins[1]
+    assert len(pins[0]) == 1
