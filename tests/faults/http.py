@@ -52,6 +52,11 @@ class HttpServer:
         async with self._changed:
             await self._changed.wait_for(lambda: plurals <= self.watching)
 
+    async def asked(self, path: str) -> None:
+        """Wait until there was a request for a path."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: path in {asked for _, asked, _ in self.requests})
+
     def writes(self) -> list[tuple[str, str]]:
         """Method and path of all requests that write."""
         return [(method, path) for method, path, _ in self.requests if method != "GET"]
@@ -59,6 +64,8 @@ class HttpServer:
     async def _handle(self, request: web.Request) -> web.StreamResponse:
         self.requests.append((request.method, request.path, dict(request.query)))
         self.tokens.append(request.headers.get("Authorization", ""))
+        async with self._changed:
+            self._changed.notify_all()
         answers = self.fail.get((request.method, request.path))
         if answers:
             return answers.pop(0)
