@@ -61,6 +61,13 @@ def test_too_little_space(monkeypatch: pytest.MonkeyPatch, wheel: Path | None, n
         making.make(RECIPES["engine-cpu"], builder.Docker(), {"engine-cpu": "localhost/x:1"})
 
 
+def test_sources_that_change_meanwhile_are_not_built_under_the_old_tag() -> None:
+    images_before = {**making.references(debian=False), "pause": f"localhost/x:{'0' * 12}"}
+    with pytest.raises(UserError, match="pause changed meanwhile; run it again"):
+        making.make(RECIPES["pause"], builder.Docker(), images_before)
+    assert not list(archive.folder().glob("work-*"))
+
+
 def test_a_failed_command_tells_its_last_lines() -> None:
     script = "for i in $(seq 50); do echo line $i; done; echo broken >&2; exit 3"
     with pytest.raises(UserError) as caught:

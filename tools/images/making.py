@@ -28,17 +28,21 @@ def references(debian: bool, root: Path = REPOSITORY) -> dict[str, str]:
         if name == "base" and not debian:
             result[name] = base
             continue
-        facts = [platform.machine()]
-        if recipe.on_base:
-            facts.append(base)
-        if recipe.packages:
-            facts += python.options()
-        if name == "engine-cpu":
-            facts.append(python.torch_fact())
-        result[name] = reference(name, digest(root, recipe.sources, facts))
+        result[name] = reference(name, digest(root, recipe.sources, _facts(recipe, base)))
         if name == "base":
             base = result[name]
     return result
+
+
+def _facts(recipe: Recipe, base: str) -> list[str]:
+    facts = [platform.machine()]
+    if recipe.on_base:
+        facts.append(base)
+    if recipe.packages:
+        facts += python.options()
+    if recipe.name == "engine-cpu":
+        facts.append(python.torch_fact())
+    return facts
 
 
 def tag(image: str) -> str:
@@ -56,6 +60,8 @@ def make(recipe: Recipe, builder: Builder, images: Mapping[str, str]) -> None:
     with _work_folder() as work:
         context = work / "context"
         _copy_sources(recipe, context)
+        if digest(context, recipe.sources, _facts(recipe, images["base"])) != tag(image):
+            raise UserError(f"sources of the image {recipe.name} changed meanwhile; run it again")
         base = None
         if recipe.name == "base":
             _debian(context)
