@@ -36,8 +36,8 @@ def digest(manifest: Mapping[str, Any]) -> str:
 
 def contains(live: Any, desired: Any, name: str = "") -> bool:
     """Whether `live` holds all of `desired`; `name` is the field that holds both."""
-    if isinstance(desired, Mapping):
-        if not isinstance(live, Mapping):
+    if isinstance(desired, dict):
+        if not isinstance(live, dict):
             return not desired and live is None
         if name in _QUANTITIES:
             return all(_same_quantity(live.get(key), value) for key, value in desired.items())

@@ -1,6 +1,6 @@
 """Server-side apply's merge, as far as the operator's objects need it."""
 
-from typing import Any
+from typing import Any, TypeVar, cast
 
 _KEYS = {
     "conditions": ("type",),
@@ -11,6 +11,19 @@ _KEYS = {
     "volumeMounts": ("mountPath",),
     "volumes": ("name",),
 }
+
+
+T = TypeVar("T")
+
+
+def copied(value: T) -> T:
+    """A deep copy of JSON; much quicker than copy.deepcopy, which these tests mostly wait for."""
+    result: Any = value
+    if isinstance(value, dict):
+        result = {key: copied(item) for key, item in value.items()}
+    elif isinstance(value, list):
+        result = [copied(item) for item in value]
+    return cast("T", result)
 
 
 def merge(live: Any, applied: Any, last: Any, name: str = "") -> Any:

@@ -5,14 +5,13 @@ are in controllers.py. What it leaves out is left to the tests on a real API ser
 """
 
 import asyncio
-import copy
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from pd_operator.errors import ApiError
 from pd_operator.kinds import Kind, kind_of
-from tests.faults.merge import merge
+from tests.faults.merge import copied, merge
 
 Manifest = dict[str, Any]
 Id = tuple[str, str, str]
@@ -46,7 +45,7 @@ class Server:
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Manifest | None:
         await asyncio.sleep(0)
-        return copy.deepcopy(self.objects.get((kind.name, namespace, name)))
+        return copied(self.objects.get((kind.name, namespace, name)))
 
     async def list(
         self, kind: Kind, namespace: str, labels: str = "", fields: str = ""
@@ -61,7 +60,7 @@ class Server:
                 and space == (namespace or space)
                 and wanted.items() <= own.items()
             ):
-                found.append(copy.deepcopy(manifest))
+                found.append(copied(manifest))
         return found
 
     def listed(self) -> dict[Id, Manifest]:
@@ -72,7 +71,7 @@ class Server:
         await asyncio.sleep(0)
         identity = self._identity(manifest)
         self._note("apply", identity)
-        applied = copy.deepcopy(manifest)
+        applied = copied(manifest)
         uid = applied["metadata"].pop("uid", None)
         live = self.objects.get(identity)
         if uid is not None and (live is None or live["metadata"]["uid"] != uid):
@@ -83,7 +82,7 @@ class Server:
         else:
             new = merge(live, applied, self._applied.get(identity, {}))
             new["status"] = live.get("status", {})
-        self._applied[identity] = copy.deepcopy(applied)
+        self._applied[identity] = copied(applied)
         return self._store(identity, new)
 
     async def apply_status(self, manifest: Manifest) -> Manifest:
@@ -95,10 +94,10 @@ class Server:
             raise ApiError(404, "NotFound", f"{identity[0].lower()}s {identity[2]!r} not found")
         if manifest["metadata"].get("uid", live["metadata"]["uid"]) != live["metadata"]["uid"]:
             raise ApiError(409, "Conflict", "the UID in the precondition does not match")
-        status = copy.deepcopy(manifest["status"])
+        status = copied(manifest["status"])
         last = self._applied_status.get(identity, {})
         new = {**live, "status": merge(live.get("status", {}), status, last)}
-        self._applied_status[identity] = copy.deepcopy(status)
+        self._applied_status[identity] = copied(status)
         return self._store(identity, new)
 
     async def create(self, manifest: Manifest) -> Manifest:
@@ -107,7 +106,7 @@ class Server:
         self._note("create", identity)
         if identity in self.objects:
             raise ApiError(409, "AlreadyExists", f"{identity[2]!r} already exists")
-        return self._store(identity, copy.deepcopy(manifest))
+        return self._store(identity, copied(manifest))
 
     async def replace(self, manifest: Manifest) -> Manifest:
         await asyncio.sleep(0)
@@ -118,7 +117,7 @@ class Server:
             raise ApiError(404, "NotFound", f"{identity[2]!r} not found")
         if manifest["metadata"]["resourceVersion"] != live["metadata"]["resourceVersion"]:
             raise ApiError(409, "Conflict", "the object has been modified")
-        return self._store(identity, copy.deepcopy(manifest))
+        return self._store(identity, copied(manifest))
 
     async def delete(
         self, kind: Kind, namespace: str, name: str, uid: str, resource_version: str
@@ -143,7 +142,7 @@ class Server:
         """Create or replace as a user does; metadata that is not given is kept."""
         identity = self._identity(manifest)
         live = self.objects.get(identity, {"metadata": {}})
-        new = copy.deepcopy(manifest)
+        new = copied(manifest)
         new["metadata"] = {**live["metadata"], **new["metadata"]}
         new.setdefault("status", live.get("status", {}))
         return self._store(identity, new)
@@ -187,7 +186,7 @@ class Server:
             metadata["creationTimestamp"] = f"t{next(self._versions):08d}"
             metadata["generation"] = 1
         elif new == live:
-            return copy.deepcopy(live)
+            return copied(live)
         elif new.get("spec") != live.get("spec"):
             metadata["generation"] = live["metadata"]["generation"] + 1
         metadata["resourceVersion"] = str(next(self._versions))
@@ -195,11 +194,11 @@ class Server:
         if live is None and identity[0] == "Role":
             self._young_roles.add(identity[2])
         self._tell("ADDED" if live is None else "MODIFIED", new)
-        return copy.deepcopy(new)
+        return copied(new)
 
     def _tell(self, event: str, manifest: Manifest) -> None:
         for listener in self.listeners:
-            listener(event, copy.deepcopy(manifest))
+            listener(event, copied(manifest))
 
     def _refuse_missing_role(self, manifest: Manifest) -> None:
         # The authorizer's cache is behind for a moment: seen on real API servers.

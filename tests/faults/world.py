@@ -1,6 +1,5 @@
 """A cluster in memory with an operator in it that can be killed and started again."""
 
-import copy
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -15,6 +14,7 @@ from pd_operator.queue import Again
 from pd_operator.reconcile import Reconciler
 from pd_operator.traffic import Outlook
 from tests.faults.controllers import Ready, settle
+from tests.faults.merge import copied
 from tests.faults.server import Manifest, Server
 from tests.kube import example
 
@@ -155,7 +155,7 @@ class World:
     def user(self, change: Callable[[Manifest], object] = lambda _: None) -> None:
         """Create the PDDeployment, or edit its spec."""
         found = self.server.objects.get((KIND, NAMESPACE, NAME))
-        spec = copy.deepcopy(found["spec"] if found else example("tiny-cpu")["spec"])
+        spec = copied(found["spec"] if found else example("tiny-cpu")["spec"])
         change(spec)
         self.server.put(
             {
@@ -194,7 +194,7 @@ class World:
 
 
 def _plain(manifest: Manifest) -> Manifest:
-    plain = copy.deepcopy(manifest)
+    plain = copied(manifest)
     for key in ("resourceVersion", "creationTimestamp"):
         plain["metadata"].pop(key, None)
     return plain

@@ -1,58 +1,18 @@
-"""Conditions, counts and texts of the status."""
-
-from typing import Any
+"""Conditions of what runs, counts, and the status as a whole."""
 
 import pytest
 
 from pd_operator import kinds
 from pd_operator.api.status import PDDeploymentStatus
-from pd_operator.autoscale.decision import Limit, Reason, TierDecision
+from pd_operator.autoscale.decision import Reason
 from pd_operator.errors import ApiError
-from pd_operator.observe import Manifest, Ref, Snapshot
+from pd_operator.observe import Ref
 from pd_operator.outcome import Failed, Outcome
-from pd_operator.plan import Replicas
 from pd_operator.status import compose, conditions
-from pd_operator.status.facts import Facts
-from pd_operator.traffic import Outlook, TrafficView
+from pd_operator.traffic import Outlook
 from pd_shared import labels
-from tests.made import deployment, everything, others, pod, snapshot, tiers, waiting, wanted
-
-DESIRED = wanted()
-NOTHING = Outcome()
-UNKNOWN = Outlook()
-NOW = "2026-01-01T00:00:10Z"
-AUTO = {"autoscaling": {"mode": "Auto", "slo": {"ttft": "500ms", "tpot": "50ms"}}}
-
-
-def facts(
-    seen: Snapshot | None = None,
-    *,
-    spec: Manifest | None = None,
-    status: Manifest | None = None,
-    outcome: Outcome = NOTHING,
-    outlook: Outlook = UNKNOWN,
-) -> Facts:
-    children = wanted(spec)
-    return Facts(
-        deployment=deployment(spec, status, generation=3),
-        desired=children,
-        snapshot=seen or snapshot(everything(children)),
-        replicas=Replicas(1, 1),
-        outcome=outcome,
-        outlook=outlook,
-        url="http://u/v1",
-    )
-
-
-def condition(kind: str, of: Facts) -> dict[str, Any]:
-    written = compose.status(of, NOW)
-    found: dict[str, Any] = next((c for c in written["conditions"] if c["type"] == kind), {})
-    return found
-
-
-def told(kind: str, of: Facts) -> tuple[str, str]:
-    found = condition(kind, of)
-    return found["status"], found["reason"]
+from tests.made import everything, others, pod, snapshot, tiers, waiting, wanted
+from tests.status_facts import AUTO, DESIRED, NOW, condition, decision, facts, told, traffic
 
 
 def test_all_is_ready() -> None:
@@ -162,102 +122,6 @@ def test_what_cannot_be_written_is_told_by_name(
 def test_a_stale_view_is_no_error() -> None:
     failed = Failed(SERVICE, ApiError(409, "Conflict", "modified"))
     assert told("Ready", facts(outcome=Outcome(failed=(failed,)))) == ("True", "Ready")
-
-
-def traffic(
-    expected: float, moved: float, settled: tuple[float, float] | None = None, **more: Any
-) -> Outlook:
-    view = TrafficView(
-        kv_expected=expected,
-        kv_moved=moved,
-        kv_settled_expected=expected if settled is None else settled[0],
-        kv_settled_moved=moved if settled is None else settled[1],
-        **{"fresh": True, "requests": 5, **more},
-    )
-    return Outlook(traffic=view)
-
-
-@pytest.mark.parametrize(
-    ("outlook", "status", "reason"),
-    [
-        (Outlook(), "Unknown", "NoTrafficYet"),
-        (traffic(0, 0), "Unknown", "NoTrafficYet"),
-        (traffic(100, 100, fresh=False), "Unknown", "NoTrafficYet"),
-        (traffic(100, 90), "True", "KVMoves"),
-        (traffic(100, 89), "False", "KVNotMoving"),
-        (traffic(100, 0), "False", "KVNotMoving"),
-        # The newest requests are counted before their tokens are.
-        (traffic(100, 50, settled=(50, 50)), "True", "KVMoves"),
-        (traffic(100, 50, settled=(0, 0)), "Unknown", "NoTrafficYet"),
-        (traffic(100, 50, settled=(50, 20)), "False", "KVNotMoving"),
-    ],
-)
-def test_kv_transfer_is_verified_by_what_moved(outlook: Outlook, status: str, reason: str) -> None:
-    assert told("KVTransferVerified", facts(outlook=outlook)) == (status, reason)
-
-
-def test_kv_that_does_not_move_makes_the_whole_not_ready() -> None:
-    seen = facts(outlook=traffic(143, 0))
-    assert told("Ready", seen) == ("False", "KVNotMoving")
-    assert "0 of 143 prompt tokens moved" in condition("Ready", seen)["message"]
-
-
-def test_without_traffic_the_last_verdict_stands() -> None:
-    before = compose.status(facts(outlook=traffic(100, 0)), NOW)
-    assert told("KVTransferVerified", facts(status=before)) == ("False", "KVNotMoving")
-    healed = facts(status=before, outlook=traffic(100, 100))
-    assert told("KVTransferVerified", healed) == ("True", "KVMoves")
-
-
-def decision(reason: Reason = Reason.STEADY, desired: int = 1, message: str = "m") -> TierDecision:
-    return TierDecision(1, desired, desired, reason, Limit.NONE, message)
-
-
-@pytest.mark.parametrize(
-    ("mode", "reason", "expected"),
-    [
-        ("Off", None, ("False", "Off")),
-        ("Auto", None, ("False", "NoMetrics")),
-        ("Auto", Reason.NO_METRICS, ("False", "NoMetrics")),
-        ("Auto", Reason.STALE_METRICS, ("False", "NoMetrics")),
-        ("Auto", Reason.NO_TRAFFIC, ("True", "Scaling")),
-        ("Advise", Reason.STEADY, ("False", "AdviseOnly")),
-    ],
-)
-def test_scaling_active(mode: str, reason: Reason | None, expected: tuple[str, str]) -> None:
-    spec = {"autoscaling": {"mode": mode, "slo": {"ttft": "1s"}}}
-    outlook = Outlook() if reason is None else Outlook(prefill=decision(reason))
-    assert told("ScalingActive", facts(spec=spec, outlook=outlook)) == expected
-
-
-@pytest.mark.parametrize(
-    ("ttft", "tpot", "expected"),
-    [
-        (0.4, 0.04, ("True", "WithinTargets")),
-        (0.6, 0.04, ("False", "TTFTAboveTarget")),
-        (0.4, 0.06, ("False", "TPOTAboveTarget")),
-        (None, None, ("Unknown", "NotMeasured")),
-        (None, 0.04, ("True", "WithinTargets")),
-    ],
-)
-def test_slo_met(ttft: float | None, tpot: float | None, expected: tuple[str, str]) -> None:
-    outlook = traffic(1, 1, ttft_p95=ttft, tpot_p95=tpot)
-    assert told("SLOMet", facts(spec=AUTO, outlook=outlook)) == expected
-
-
-def test_slo_met_waits_for_traffic_and_keeps_the_last_verdict() -> None:
-    assert told("SLOMet", facts(spec=AUTO)) == ("Unknown", "NoTrafficYet")
-    missed = facts(spec=AUTO, outlook=traffic(1, 1, ttft_p95=0.6))
-    before = compose.status(missed, NOW)
-    assert told("SLOMet", facts(spec=AUTO, status=before)) == ("False", "TTFTAboveTarget")
-
-
-def test_latencies_are_texts_that_outlive_the_traffic() -> None:
-    outlook = traffic(1, 1, ttft_p95=0.1234, tpot_p95=0.0123)
-    written = compose.status(facts(outlook=outlook), NOW)
-    assert written["latency"] == {"ttft": "0.123s", "tpot": "0.0123s"}
-    assert compose.status(facts(status=written), NOW)["latency"] == written["latency"]
-    assert "latency" not in compose.status(facts(), NOW)
 
 
 def test_the_time_of_transition_moves_only_on_a_flip() -> None:
