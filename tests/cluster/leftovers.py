@@ -1,7 +1,8 @@
 """Taking a cluster off the machine: this checkout's or another's, alive, half dead or dead."""
 
+import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -31,12 +32,13 @@ def remove(layout: Layout) -> None:
     processes.wait(lambda: not _kill_containers(), "the containers to end", 20)
     sockets = _shim_sockets()
     processes.end(lambda _: True)
-    for state in {layout.state, *([note.state] if note else [])}:
+    states = {layout.state, *([note.state] if note else [])}
+    for state in states:
         mounts.unmount(state)
     mounts.unmount(RUN_ROOT)
     network.tear_down(note.tables if note else network.tables())
     _remove_cgroups()
-    _remove_files(sockets)
+    _remove_files(sockets, states)
     if note:
         network.restore(dict(note.settings))
     for folder in sorted(RUN_ROOT.glob("*/")):
@@ -86,13 +88,14 @@ def _shim_sockets() -> list[Path]:
     return [path for path in paths if path.parent == _SHIM_SOCKETS]
 
 
-def _remove_files(sockets: list[Path]) -> None:
+def _remove_files(sockets: Iterable[Path], states: Iterable[Path]) -> None:
     for path in sockets:
         path.unlink(missing_ok=True)
-    for path in _CNI_RESULTS.glob(f"{CNI_NETWORK}-*"):
-        path.unlink(missing_ok=True)
+    for name in cni_results([path.name for path in _CNI_RESULTS.glob("*")]):
+        (_CNI_RESULTS / name).unlink(missing_ok=True)
     for path in _CONTAINER_LOGS.glob("*.log"):
-        if path.is_symlink() and not path.exists():
+        target = Path(os.readlink(path)) if path.is_symlink() else path
+        if any(target.is_relative_to(state) for state in states) or not path.exists():
             path.unlink(missing_ok=True)
     shutil.rmtree(_KUBELET / "device-plugins", ignore_errors=True)
     for folder in (
@@ -104,6 +107,21 @@ def _remove_files(sockets: list[Path]) -> None:
         _CONTAINER_LOGS,
     ):
         _remove_if_empty(folder)
+
+
+def cni_results(names: Sequence[str]) -> list[str]:
+    """The files of the cluster's pods among those that all of the machine's networks share."""
+    pods = {
+        name.removeprefix(f"{CNI_NETWORK}-").rpartition("-")[0]
+        for name in names
+        if name.startswith(f"{CNI_NETWORK}-")
+    }
+    return [
+        name
+        for name in names
+        if name.startswith((f"{CNI_NETWORK}-", "cni-loopback-"))
+        and any(f"-{pod}-" in name for pod in pods)
+    ]
 
 
 def _remove_if_empty(folder: Path) -> None:

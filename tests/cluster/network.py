@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.cluster.command import attempt, run
-from tests.cluster.layout import ADDRESS, CLUSTER_CIDR, GATEWAY
+from tests.cluster.layout import ADDRESS, CLUSTER_CIDR, GATEWAY, SERVICE_CIDR
 
 _SYSCTL: Final = Path("/proc/sys")
 SETTINGS: Final = (
@@ -63,6 +63,9 @@ def set_up() -> None:
     """The node's address, and forwarding between pods."""
     run(["ip", "address", "replace", f"{ADDRESS}/32", "dev", "lo"])
     run(["ip", "link", "set", "lo", "up"])
+    # The packet filter gives a Service's address another target, but the kernel first wants a
+    # route to it, which a machine without a default route has not.
+    run(["ip", "route", "replace", SERVICE_CIDR, "dev", "lo", "src", ADDRESS])
     (_SYSCTL / "net/ipv4/ip_forward").write_text("1")
     if "-P FORWARD DROP" in attempt("iptables", "-w", "-S", "FORWARD"):  # as Docker sets it
         for match in _FORWARD:
@@ -85,6 +88,7 @@ def tear_down(tables_before: Sequence[str]) -> None:
             attempt("nft", "delete", "table", *table.split())
     for name in devices(attempt("ip", "-j", "-4", "address", "show")):
         attempt("ip", "link", "delete", name)
+    attempt("ip", "route", "delete", SERVICE_CIDR, "dev", "lo")
     attempt("ip", "address", "delete", f"{ADDRESS}/32", "dev", "lo")
 
 
