@@ -1,16 +1,20 @@
 """Carries out a plan: applies, then prunes; one failing object does not stop the others."""
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
 from pd_operator import kinds
 from pd_operator.client import Api
+from pd_operator.compare import digest
 from pd_operator.errors import ApiError, Class, classify
-from pd_operator.observe import Child, Manifest, Owner, Ownership, Ref, child
+from pd_operator.observe import Child, Manifest, Owner, Ownership, Ref, Snapshot, child
 from pd_operator.outcome import Failed, Outcome
 from pd_operator.plan import Change, Plan, differs
+
+_LOG: Final = logging.getLogger(__name__)
 
 _CONCURRENT: Final = 8
 _PAUSES: Final = (0.1, 0.2, 0.4)
@@ -42,7 +46,42 @@ class _Progress:
         )
 
 
-async def carry_out(api: Api, owner: Owner, plan: Plan) -> Outcome:
+class Memory:
+    """What each object was right after it was applied last.
+
+    An object that differs from what was applied and has not changed since would not take it the
+    second time either: writing it again and again would help nobody. Empty after a restart.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str, str], tuple[str, ...]] = {}
+
+    def useless(self, owner: Owner, change: Change, snapshot: Snapshot) -> bool:
+        """Whether applying a change again can have no effect."""
+        ref = change.ref
+        live = snapshot.children.get((ref.kind.name, ref.name))
+        known = self._known.get((owner.namespace, ref.kind.name, ref.name))
+        if live is None or known is None:
+            return False
+        return known == (live.ref.uid, live.ref.resource_version, digest(change.manifest))
+
+    def note(self, owner: Owner, written: Manifest, change: Change) -> None:
+        """Remember an object as it came back from being applied."""
+        identity = (owner.namespace, change.ref.kind.name, change.ref.name)
+        if not differs(written, change.manifest):
+            self._known.pop(identity, None)
+            return
+        if identity not in self._known:
+            _LOG.warning("%s/%s does not stay as it was applied", owner.namespace, change.ref)
+        metadata = written["metadata"]
+        self._known[identity] = (
+            metadata["uid"],
+            metadata["resourceVersion"],
+            digest(change.manifest),
+        )
+
+
+async def carry_out(api: Api, owner: Owner, plan: Plan, memory: Memory | None = None) -> Outcome:
     """Write a plan's changes; errors of single objects are in the outcome, never raised."""
     progress = _Progress(conflicts=list(plan.conflicts), waiting=list(plan.waiting))
     limit = asyncio.Semaphore(_CONCURRENT)
@@ -52,8 +91,20 @@ async def carry_out(api: Api, owner: Owner, plan: Plan) -> Outcome:
     late = [change for change in fresh if change.ref.kind not in _FIRST]
     for stage in (early, late):
         await asyncio.gather(*(_apply(api, change, progress, limit) for change in stage))
+    if memory is not None:
+        _remember(memory, owner, plan, progress)
     await asyncio.gather(*(_delete(api, owner, ref, progress, limit) for ref in plan.delete))
     return progress.outcome()
+
+
+def _remember(memory: Memory, owner: Owner, plan: Plan, progress: _Progress) -> None:
+    written = {
+        (m["kind"], m["metadata"]["name"]): m for m in (*progress.created, *progress.changed)
+    }
+    for change in plan.apply:
+        found = written.get((change.ref.kind.name, change.ref.name))
+        if found is not None:
+            memory.note(owner, found, change)
 
 
 async def _unheld(

@@ -19,12 +19,14 @@ _KEYS: Final[dict[str, tuple[str, ...]]] = {
     "imagePullSecrets": ("name",),
     "initContainers": ("name",),
     "ownerReferences": ("uid",),
+    "ports": ("containerPort", "port", "protocol"),
     "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
     "volumeMounts": ("mountPath",),
     "volumes": ("name",),
 }
 """Lists that server-side apply merges by key: others may have added elements to them."""
 
+_KEY_DEFAULTS: Final = {"protocol": "TCP"}
 _QUANTITIES: Final = frozenset({"requests", "limits"})
 
 
@@ -58,10 +60,12 @@ def _contains_list(live: Any, desired: Sequence[Any], name: str) -> bool:
         return len(live) == len(desired) and all(
             contains(there, wanted) for there, wanted in zip(live, desired, strict=True)
         )
-    found = {tuple(element.get(key) for key in keys): element for element in live}
-    return all(
-        contains(found.get(tuple(element.get(key) for key in keys)), element) for element in desired
-    )
+    found = {_identity(element, keys): element for element in live}
+    return all(contains(found.get(_identity(element, keys)), element) for element in desired)
+
+
+def _identity(element: Mapping[str, Any], keys: tuple[str, ...]) -> tuple[Any, ...]:
+    return tuple(element.get(key, _KEY_DEFAULTS.get(key)) for key in keys)
 
 
 def _same_quantity(live: Any, desired: Any) -> bool:

@@ -14,7 +14,7 @@ from pd_operator.kinds import Kind
 from pd_operator.queue import Key
 from pd_shared import labels
 
-_CHILD_DELAY: Final = 0.1
+_CHILD_DELAY: Final = 0.2
 """Seconds: the events of one's own writes come in a bunch, and one look at them is enough."""
 _WATCHED: Final = (*kinds.CHILDREN, kinds.POD)
 

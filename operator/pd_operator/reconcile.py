@@ -8,13 +8,13 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from pd_operator import events, kinds
 from pd_operator.api.deployment import InvalidSpecError, PDDeployment, parse
-from pd_operator.apply import carry_out
+from pd_operator.apply import Memory, carry_out
 from pd_operator.build import Defaults, desired, url
 from pd_operator.client import Api
 from pd_operator.errors import ApiError, Class, FencedError, classify
@@ -34,6 +34,8 @@ _LOG: Final = logging.getLogger(__name__)
 
 _GONE_SOON: Final = 1.0
 """Seconds until the holder of a needed name is looked at again."""
+_COMPLAINT: Final = 5.0
+"""Seconds: why a StatefulSet cannot make pods is told in Events, which are not watched."""
 _REFUSED: Final = 30.0
 """Seconds, at least, until something that the API server refused is tried again."""
 
@@ -84,6 +86,7 @@ class Reconciler:
         self._metrics = metrics
         self._instance = instance
         self._now = now
+        self._memory = Memory()
 
     async def __call__(self, key: Key) -> Again:
         """One reconcile; never raises for what the API server says."""
@@ -126,7 +129,10 @@ class Reconciler:
         wanted = desired(deployment, self._defaults)
         outlook = await self._scaler.look(deployment, before)
         numbers = replicas(deployment, wanted, before, outlook)
-        outcome = await carry_out(self._api, owner, plan(before, wanted, numbers))
+        planned = plan(before, wanted, numbers)
+        useful = [c for c in planned.apply if not self._memory.useless(owner, c, before)]
+        planned = replace(planned, apply=tuple(useful))
+        outcome = await carry_out(self._api, owner, planned, self._memory)
         _log(owner, outcome)
         facts = Facts(
             deployment=deployment,
@@ -140,7 +146,7 @@ class Reconciler:
         await self._publish(
             owner, raw, compose.status(facts, self._now()), notices.writes(facts, before)
         )
-        return _next(outcome)
+        return _next(outcome, facts.snapshot)
 
     async def _invalid(
         self, owner: Owner, raw: Manifest, reason: str, message: str
@@ -207,7 +213,7 @@ def _log(owner: Owner, outcome: Outcome) -> None:
             _LOG.info("%s/%s: %s %s", owner.namespace, owner.name, word, ", ".join(things))
 
 
-def _next(outcome: Outcome) -> tuple[Result, Again]:
+def _next(outcome: Outcome, snapshot: Snapshot) -> tuple[Result, Again]:
     classes = {failed.kind for failed in outcome.failed}
     if classes & {Class.TRANSIENT, Class.CONFLICT}:
         waits = [failed.error.retry_after or 0.0 for failed in outcome.failed]
@@ -216,7 +222,10 @@ def _next(outcome: Outcome) -> tuple[Result, Again]:
         return Result.REFUSED, Again(after=_REFUSED, failed=True)
     if Class.ENDING in classes:
         return Result.GONE, Again()
-    return Result.OK, Again(after=_GONE_SOON if outcome.waiting else None)
+    if outcome.waiting:
+        return Result.OK, Again(after=_GONE_SOON)
+    lacking = any(s.pods < s.replicas for s in snapshot.stateful_sets)
+    return Result.OK, Again(after=_COMPLAINT if lacking else None)
 
 
 def _failure(key: Key, error: ApiError) -> tuple[Result, Again]:

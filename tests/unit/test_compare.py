@@ -25,7 +25,7 @@ from pd_operator.compare import contains, digest
             {"env": [{"name": "a", "value": "1"}]},
         ),
         (
-            {"ports": [{"port": 1, "protocol": "TCP"}]},
+            {"ports": [{"port": 1, "protocol": "UDP"}, {"port": 1, "protocol": "TCP"}]},
             {"ports": [{"port": 1}]},
         ),
     ],
@@ -52,6 +52,7 @@ def test_the_live_object_may_hold_more(live: Any, desired: Any) -> None:
         ({"requests": {"cpu": "odd"}}, {"requests": {"cpu": "2"}}),
         ({"env": [{"name": "a", "value": "2"}]}, {"env": [{"name": "a", "value": "1"}]}),
         ({"env": []}, {"env": [{"name": "a"}]}),
+        ({"ports": [{"port": 1, "protocol": "UDP"}]}, {"ports": [{"port": 1}]}),
     ],
 )
 def test_what_was_set_must_be_there(live: Any, desired: Any) -> None:

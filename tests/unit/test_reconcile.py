@@ -8,6 +8,7 @@ from pd_operator.observe import Manifest
 from pd_operator.queue import Again
 from pd_operator.traffic import Outlook, TrafficView
 from tests.faults.controllers import settle
+from tests.faults.server import Id
 from tests.faults.world import NAME, NAMESPACE, World
 
 
@@ -27,7 +28,8 @@ def written(world: World, since: int) -> list[tuple[str, str]]:
 
 async def test_a_new_one_gets_all_children_a_status_and_an_event(world: World) -> None:
     world.user()
-    assert await world.reconcile() == Again()
+    # Soon again: if no pods come, an Event of the StatefulSet alone tells why.
+    assert await world.reconcile() == Again(after=5.0)
     assert len(list(world.server.of("StatefulSet"))) == 2
     assert world.cr["status"]["observedGeneration"] == 1
     assert world.condition("Ready")["reason"] == "Starting"
@@ -179,3 +181,32 @@ async def test_the_bounds_hold_whatever_is_decided(
     world.scaler.outlook = decision(decided)
     await world.converge()
     assert decoders(world) == [expected]
+
+
+async def test_an_object_that_does_not_take_what_is_applied_is_not_written_for_ever(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.user()
+    await world.converge()
+    store = world.server._store
+
+    def stubborn(identity: Id, new: Manifest) -> Manifest:
+        if identity[0] == "Service":
+            new["spec"]["sessionAffinity"] = "ClientIP"
+            new["metadata"]["annotations"] = {}
+        return store(identity, new)
+
+    world.server._store = stubborn  # type: ignore[method-assign]  # an admission webhook
+    services = list(world.server.of("Service"))
+    for service in services:
+        world.server.put(service)
+    await world.reconcile()
+    before = len(world.server.writes)
+    for _ in range(3):
+        await world.reconcile()
+    assert written(world, before) == []
+    assert caplog.text.count("does not stay as it was applied") == len(services)
+    # Once it is touched, it is tried again.
+    world.server.put({**services[0], "metadata": {**services[0]["metadata"], "labels": {}}})
+    await world.reconcile()
+    assert ("apply", "Service") in written(world, before)

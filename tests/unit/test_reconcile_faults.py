@@ -71,7 +71,7 @@ class Broken(Server):
         ("apply", FencedError(), Again()),
         ("apply_status", ApiError(409, "Conflict", "x"), Again(failed=True)),
         ("apply_status", ApiError(404, "NotFound", "pddeployments x not found"), Again()),
-        ("create", ApiError(403, "Forbidden", "no Events here"), Again()),
+        ("create", ApiError(403, "Forbidden", "no Events here"), Again(after=5)),
     ],
 )
 async def test_what_errors_ask_for(

@@ -1,10 +1,14 @@
 """Conditions and texts of what the proxies measure."""
 
+from dataclasses import replace
+
 import pytest
 
 from pd_operator.autoscale.decision import Reason
+from pd_operator.plan import Replicas
 from pd_operator.status import compose
 from pd_operator.traffic import Outlook
+from tests.made import others, snapshot, tiers, wanted
 from tests.status_facts import AUTO, NOW, condition, decision, facts, told, traffic
 
 
@@ -85,3 +89,25 @@ def test_latencies_are_texts_that_outlive_the_traffic() -> None:
     assert written["latency"] == {"ttft": "0.123s", "tpot": "0.0123s"}
     assert compose.status(facts(status=written), NOW)["latency"] == written["latency"]
     assert "latency" not in compose.status(facts(), NOW)
+
+
+@pytest.mark.parametrize(
+    ("mode", "ready", "expected"),
+    [
+        ("Auto", 2, ("True", "ScalingUp")),
+        ("Auto", 1, ("False", "Starting")),
+        ("Off", 2, ("False", "Starting")),
+    ],
+)
+def test_a_step_up_of_the_autoscaler_leaves_the_whole_ready(
+    mode: str, ready: int, expected: tuple[str, str]
+) -> None:
+    spec = {"autoscaling": {"mode": mode, "slo": {"tpot": "50ms"}, "decode": {"min": 2, "max": 4}}}
+    children = wanted(spec)
+    sets = tiers(children, replicas=3)
+    sets[1]["status"]["readyReplicas"] = ready
+    sets[0]["spec"]["replicas"] = 1
+    seen = replace(facts(snapshot([*others(children), *sets]), spec=spec), replicas=Replicas(1, 3))
+    assert told("DecodeReady", seen) == expected
+    assert told("Ready", seen)[0] == expected[0]
+    assert told("Progressing", seen) == ("True", expected[1])

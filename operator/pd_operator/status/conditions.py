@@ -54,7 +54,7 @@ def ready(facts: Facts, others: Mapping[str, Verdict]) -> Verdict:
         if verdict is not None and verdict.status != "True":
             return Verdict("False", verdict.reason, verdict.message)
     progress = others["Progressing"]
-    if progress.status == "True":
+    if progress.reason == workloads.ROLLING_OUT:
         # All new pods are ready, and some of an old revision still answer requests.
         return Verdict("False", progress.reason, progress.message)
     moved = others["KVTransferVerified"]

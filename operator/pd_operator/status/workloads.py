@@ -1,5 +1,6 @@
 """Conditions of what runs: the tiers, the proxy, the KV store, and the progress of all of them."""
 
+from pd_operator.api.autoscaling import Mode
 from pd_operator.observe import DeploymentView
 from pd_operator.plan import current, serves, superseded
 from pd_operator.pods import PodView
@@ -13,6 +14,8 @@ _WORDS = {
     labels.MOONCAKE: "Mooncake master",
 }
 READY = "AllReady"
+ROLLING_OUT = "RollingOut"
+SCALING_UP = "ScalingUp"
 STARTING = "Starting"
 NOT_CREATED = "NotCreated"
 WAITING_FOR_DELETION = "WaitingForDeletion"
@@ -56,10 +59,13 @@ def progressing(facts: Facts) -> Verdict:
     old = superseded(facts.snapshot, facts.desired)
     if old:
         names = ", ".join(sorted(s.name for s in old))
-        return Verdict("True", "RollingOut", f"the new revision replaces {names}")
+        return Verdict("True", ROLLING_OUT, f"the new revision replaces {names}")
     waiting = next((v for v in verdicts if v.status != "True"), None)
     if waiting is not None:
         return Verdict("True", waiting.reason, waiting.message)
+    growing = next((v for v in verdicts if v.reason == SCALING_UP), None)
+    if growing is not None:
+        return Verdict("True", SCALING_UP, growing.message)
     return Verdict("False", "Complete")
 
 
@@ -95,7 +101,22 @@ def _tier(facts: Facts, component: str) -> Verdict:
     if complaint:
         return Verdict("False", "FailedCreate", f"{counts}; no pod can be created: {complaint}")
     pods = [pod for pod in facts.snapshot.pods_of(component) if pod.owner == found.name]
-    return _failing(counts, pods) or Verdict("False", STARTING, counts)
+    failing = _failing(counts, pods)
+    if failing is None and _serves_enough(facts, component, found.ready):
+        return Verdict("True", SCALING_UP, counts)
+    return failing or Verdict("False", STARTING, counts)
+
+
+def _serves_enough(facts: Facts, component: str, ready: int) -> bool:
+    """Whether a tier that the autoscaler enlarges has at least its minimum ready.
+
+    Each step up would otherwise make the whole not Ready, while it answers as before.
+    """
+    autoscaling = facts.deployment.spec.autoscaling
+    if autoscaling.mode is not Mode.AUTO:
+        return False
+    bounds = autoscaling.prefill if component == labels.PREFILLER else autoscaling.decode
+    return ready >= bounds.min
 
 
 def _failing(counts: str, pods: list[PodView]) -> Verdict | None:
