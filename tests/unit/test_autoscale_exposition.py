@@ -23,7 +23,7 @@ def test_reads_values_labels_and_histograms() -> None:
     assert read_text.value("pd_a") == 3
     assert read_text.value("pd_b", tier='x"y\\z\n') == 1500
     assert read_text.by_label("pd_b", "tier") == {'x"y\\z\n': 1500}
-    assert read_text.histogram("pd_h") == Histogram((0.1, 1.0), (1, 4, 5))
+    assert read_text.histogram("pd_h") == Histogram((0.1, 1.0), (1, 4, 5), 9)
     assert read_text.value("other") is None
 
 
@@ -64,12 +64,14 @@ def test_a_cut_last_line_is_absent() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        'h_bucket{le="1"} 5\nh_bucket{le="+Inf"} 4\nh_count 4\n',
-        'h_bucket{le="1"} 1\nh_bucket{le="+Inf"} 4\nh_count 5\n',
-        'h_bucket{le="1"} 1\nh_count 1\n',
-        'h_bucket{le="1"} 1\nh_bucket{le="+Inf"} 1\n',
-        'h_bucket{le="x"} 1\nh_bucket{le="+Inf"} 1\nh_count 1\n',
-        'h_bucket{le="1"} NaN\nh_bucket{le="1.0"} 1\nh_bucket{le="+Inf"} NaN\nh_count 1\n',
+        'h_bucket{le="1"} 5\nh_bucket{le="+Inf"} 4\nh_count 4\nh_sum 1\n',
+        'h_bucket{le="1"} 1\nh_bucket{le="+Inf"} 4\nh_count 5\nh_sum 1\n',
+        'h_bucket{le="1"} 1\nh_count 1\nh_sum 1\n',
+        'h_bucket{le="1"} 1\nh_bucket{le="+Inf"} 1\nh_sum 1\n',
+        'h_bucket{le="1"} 1\nh_bucket{le="+Inf"} 1\nh_count 1\n',
+        'h_bucket{le="1"} 1\nh_bucket{le="+Inf"} 1\nh_count 1\nh_sum NaN\n',
+        'h_bucket{le="x"} 1\nh_bucket{le="+Inf"} 1\nh_count 1\nh_sum 1\n',
+        'h_bucket{le="1"} NaN\nh_bucket{le="1.0"} 1\nh_bucket{le="+Inf"} NaN\nh_count 1\nh_sum 1\n',
     ],
 )
 def test_a_histogram_that_contradicts_itself_is_absent(text: str) -> None:

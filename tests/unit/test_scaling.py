@@ -94,7 +94,7 @@ class World:
         if address in self.down:
             raise ScrapeError(f"{address} is down")
         slow, fast = self.slow, self.count - self.slow
-        times = Histogram((1.0, 10.0), (fast, fast + slow, fast + slow))
+        times = Histogram((1.0, 10.0), (fast, fast + slow, fast + slow), fast + 9 * slow)
         busy = 1.0 if self.busy else 0.0
         return ProxySample(
             offered=self.count,
@@ -104,7 +104,7 @@ class World:
             in_flight_decode=busy,
             ttft=times,
             prefill=times,
-            tpot=Histogram((0.01, 0.1), (self.count, self.count, self.count)),
+            tpot=Histogram((0.01, 0.1), (self.count, self.count, self.count), self.count / 100),
             kv_expected={"d": 100 * self.count},
             kv_moved={"d": 100 * self.count},
             kv_recomputed={},

@@ -21,6 +21,14 @@ DECODE: Final = Words("decoders", "TPOT p95", "requests in flight", Reason.TPOT_
 
 
 @dataclass(frozen=True)
+class Miss:
+    """A latency as a multiple of its target (up to 1: it is met), and the reason if it is more."""
+
+    ratio: float
+    reason: Reason
+
+
+@dataclass(frozen=True)
 class Case:
     """A tier with its words, its bounds, the policy of both, and a monotonic clock's seconds."""
 
@@ -35,3 +43,16 @@ class Case:
         """Whether nothing arrived all through the window and nothing is in flight."""
         signals = self.view.signals
         return signals.load.value == 0 and signals.in_flight.value == 0
+
+    @property
+    def miss(self) -> Miss:
+        """By how much the tier misses its target, or its part of the other tier's."""
+        signals, tier, reason = self.view.signals, self.tier, self.words.above
+        own = handoff = 0.0
+        if signals.latency.value is not None and tier.target is not None:
+            own = signals.latency.value / tier.target
+        if signals.handoff is not None and tier.handoff_target is not None:
+            handoff = signals.handoff / (self.policy.handoff_part * tier.handoff_target)
+        if own <= 1 < handoff:
+            reason = Reason.TTFT_ABOVE_TARGET
+        return Miss(max(own, handoff), reason)

@@ -1,14 +1,14 @@
 """The rule: from one observation to the replicas of each tier. Pure and deterministic.
 
-A tier grows at once, to what the load needs by the measured capacity, or by the ratio of its
-latency to the target, at most doubling. It shrinks slowly, when less was enough all through the
+A tier grows at once, to what the load needs by the measured work, or by the ratio of its latency
+to the target, at most doubling. It shrinks slowly, when less was enough all through the
 stabilization window. What is stale, absent or of other pods than those ready now is no evidence.
 """
 
 import math
 from dataclasses import replace
 
-from pd_operator.autoscale import explain, memory
+from pd_operator.autoscale import demand, explain, memory
 from pd_operator.autoscale.case import DECODE, PREFILL, Case
 from pd_operator.autoscale.decision import (
     Decision,
@@ -21,10 +21,9 @@ from pd_operator.autoscale.decision import (
     TierPolicy,
     TierState,
 )
+from pd_operator.autoscale.demand import Need
 from pd_operator.autoscale.explain import Outcome
 from pd_operator.autoscale.window import Freshness
-
-_ROUNDING = 1e-9
 
 
 def decide(observation: Observation, policy: Policy, state: State, now: float) -> Decision:
@@ -72,17 +71,16 @@ def _outcome(case: Case, state: TierState) -> tuple[Outcome, TierState]:
         return held, memory.forget_evidence(state)
     # Latencies tell of the pods ready now only when none has come lately and none is to come.
     fresh = memory.coming(case, state) == 0 and memory.unsettled(case, state) <= 0
-    by_load, by_latency = _by_load(case, state), _by_latency(case)
+    need = demand.need(case, state)
     # What this moment teaches counts from the next one: so more demand never asks for less.
     learned = memory.learn(case, state) if fresh else state
-    needed = max(by_load, by_latency)
-    if needed > case.view.current:
-        outcome = _grow(case, state, by_load, by_latency if fresh else None, needed)
-        return outcome, memory.recommend(case, learned, needed)
-    enough = _enough(case, state) if fresh and by_latency == 0 else None
-    lower = case.view.current if enough is None else max(enough, by_load)
+    if need.most > case.view.current:
+        outcome = _grow(case, state, need, fresh)
+        return outcome, memory.recommend(case, learned, need.most)
+    enough = demand.enough(case, state) if fresh else None
+    lower = case.view.current if enough is None else max(enough, need.most)
     learned = memory.recommend(case, learned, lower)
-    return _shrink(case, learned, min(lower, case.view.current)), learned
+    return _shrink(case, learned, min(lower, case.view.current), need), learned
 
 
 def _hold(case: Case) -> Outcome | None:
@@ -102,83 +100,44 @@ def _hold(case: Case) -> Outcome | None:
     return Outcome(view.current, view.current, reason, Limit.HOLD)
 
 
-def _by_load(case: Case, state: TierState) -> int:
-    """Replicas that the load needs by what one replica was seen to bear; 0 where unknown."""
-    capacity, load = memory.capacity(case, state), case.view.signals.load.value
-    if capacity is None or load is None:
-        return 0
-    return math.ceil(load / capacity - _ROUNDING)
-
-
-def _by_latency(case: Case) -> int:
-    """Replicas by the ratio of latency to target; 0 where the target is met."""
-    signals, target = case.view.signals, case.tier.target
-    latency = signals.latency.value
-    if latency is None or target is None or latency <= target:
-        return 0
-    if signals.samples < case.policy.min_samples or case.idle:
-        return 0
-    return max(case.view.ready + 1, math.ceil(case.view.ready * latency / target - _ROUNDING))
-
-
-def _grow(
-    case: Case, state: TierState, by_load: int, by_latency: int | None, unbounded: int
-) -> Outcome:
-    """`by_latency` None where the latencies are of other pods than those ready now."""
+def _grow(case: Case, state: TierState, need: Need, fresh: bool) -> Outcome:
+    """`fresh` where the latencies are of the pods that are ready now."""
     view = case.view
     if view.current >= case.tier.max:
-        return Outcome(view.current, unbounded, Reason.AT_MAX, Limit.MAX)
+        return Outcome(view.current, need.most, Reason.AT_MAX, Limit.MAX)
     # Latencies of a backlog are of the past; the load is of now, whichever pods answer it.
-    usable = 0 if by_latency is None or view.signals.draining else by_latency
+    by_latency = need.by_latency if fresh and not view.signals.draining else 0
     desired = max(
-        min(by_load, _at_most(case.policy, view.current)),
-        min(usable, _at_most(case.policy, view.ready)),
+        min(need.by_load, _at_most(case.policy, view.current)),
+        min(by_latency, _at_most(case.policy, view.ready)),
     )
     if desired > view.current:
-        reason = case.words.above if usable > 0 else Reason.LOAD_ABOVE_CAPACITY
-        limit = Limit.FACTOR if desired < max(by_load, usable) else Limit.NONE
-        return Outcome(desired, unbounded if limit is Limit.FACTOR else desired, reason, limit)
+        reason = need.reason if by_latency > 0 else Reason.LOAD_ABOVE_CAPACITY
+        limit = Limit.FACTOR if desired < max(need.by_load, by_latency) else Limit.NONE
+        return Outcome(desired, need.most if limit is Limit.FACTOR else desired, reason, limit)
     wait = 0.0
     if view.ready < view.current:
         reason = Reason.NOT_READY
-    elif by_latency is None:
+    elif not fresh:
         reason, wait = Reason.COOLDOWN, memory.unsettled(case, state)
     else:
         reason = Reason.BACKLOG_DRAINING
-    return Outcome(view.current, unbounded, reason, Limit.HOLD, wait)
+    return Outcome(view.current, need.most, reason, Limit.HOLD, wait)
 
 
 def _at_most(policy: Policy, replicas: int) -> int:
     return max(replicas + 1, math.floor(policy.max_factor * replicas))
 
 
-def _enough(case: Case, state: TierState) -> int | None:
-    """How few replicas would do, by this evidence; None where it says nothing."""
-    signals, target = case.view.signals, case.tier.target
-    load, latency = signals.load.value, signals.latency.value
-    trust = {signals.load.freshness, signals.latency.freshness, signals.in_flight.freshness}
-    if trust != {Freshness.FRESH} or load is None or target is None:
-        return None
-    if case.idle:
-        return 0
-    if latency is None or latency > target:
-        return None
-    # The latency is taken to grow as the load of each replica does.
-    margin = case.policy.down_margin * target
-    least = math.ceil(case.view.ready * latency / margin - _ROUNDING)
-    capacity = memory.capacity(case, state)
-    if capacity is not None:
-        least = max(least, math.ceil(load / (case.policy.headroom * capacity) - _ROUNDING))
-    return max(1, least)
-
-
-def _shrink(case: Case, state: TierState, lower: int) -> Outcome:
+def _shrink(case: Case, state: TierState, lower: int, need: Need) -> Outcome:
     current, low = case.view.current, case.tier.min
     if max(lower, low) >= current:
         if case.view.ready < current:
             reason = Reason.NOT_READY
         elif case.idle:
             reason = Reason.NO_TRAFFIC
+        elif need.futile:
+            reason = Reason.TARGET_UNATTAINABLE
         else:
             reason = Reason.AT_MIN if lower < current else Reason.STEADY
         return Outcome(current, lower, reason, Limit.MIN if lower < current else Limit.NONE)

@@ -16,6 +16,7 @@ class Reason(StrEnum):
     LOAD_ABOVE_CAPACITY = "LoadAboveCapacity"
     LOAD_BELOW_CAPACITY = "LoadBelowCapacity"
     NO_TRAFFIC = "NoTraffic"
+    TARGET_UNATTAINABLE = "TargetUnattainable"
     AT_MAX = "AtMax"
     AT_MIN = "AtMin"
     NO_METRICS = "NoMetrics"
@@ -52,13 +53,31 @@ class Signal:
 
 
 @dataclass(frozen=True)
+class Queue:
+    """How a tier that serves one request after the other did in the window.
+
+    `busy` is how many requests were in it on average, `served` the load that it worked off per
+    second, `requests` how many requests came per second, `count` how many in all.
+    """
+
+    busy: float
+    served: float
+    requests: float
+    count: float
+
+
+@dataclass(frozen=True)
 class TierSignals:
     """What is known of one tier's work.
 
-    `load` is prompt tokens per second offered (prefill) or requests in flight on average
+    `load` is prompt tokens per second offered (prefill) or requests being decoded on average
     (decode). `latency` is the tier's 95th percentile in seconds, of `samples` requests; without
     a value where none was answered. `in_flight` is the number of requests now; `draining` says
     that a backlog is being worked off, so that latencies tell of the past.
+
+    Only of the prefill tier: `queue`, and `before`, the load in the window before this one. Only
+    of the decode tier: `handoff`, the mean seconds between a prefill's answer and the first
+    token, which grow when the decoders have no room.
     """
 
     load: Signal = Signal()
@@ -66,6 +85,9 @@ class TierSignals:
     samples: float = 0.0
     in_flight: Signal = Signal()
     draining: bool = False
+    queue: Queue | None = None
+    before: float | None = None
+    handoff: float | None = None
 
 
 @dataclass(frozen=True)
@@ -92,11 +114,15 @@ class Observation:
 
 @dataclass(frozen=True)
 class TierPolicy:
-    """One tier's target in seconds (None: has none) and bounds in replicas."""
+    """One tier's target in seconds (None: has none) and bounds in replicas.
+
+    `handoff_target` is the target of the time to first token, for the decode tier's part in it.
+    """
 
     target: float | None
     min: int
     max: int
+    handoff_target: float | None = None
 
 
 @dataclass(frozen=True)
@@ -121,6 +147,16 @@ class Policy:
     """Part of the known capacity that is planned for."""
     min_samples: float = 3.0
     """Fewer requests than this are no evidence for growing."""
+    handoff_part: float = 0.25
+    """Part of the TTFT target that the decoders may take until the first token."""
+    start: float = 60.0
+    """Seconds that a pod is taken to need until it is ready, before that was seen."""
+    late: float = 0.03
+    """Part of the requests that may miss the target, by the model: less than the 5 % allowed."""
+    learning: float = 0.2
+    """Weight of one observation in the estimate of the work."""
+    least_evidence: float = 20.0
+    """Requests that an estimate must rest on before it is used."""
     memory: float = 1800.0
     """How long a measured capacity is believed, seconds."""
 
@@ -153,6 +189,12 @@ class TierState:
     """Lowest load per replica at which the target was missed."""
     proven: Peak | None = None
     """Highest load per replica at which the target was met."""
+    work: float | None = None
+    """Seconds that a replica works for one unit of load, as estimated from the queue."""
+    evidence: float = 0.0
+    """Requests that the estimate of the work rests on."""
+    start: float | None = None
+    """Seconds until the last pods became ready."""
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,7 @@ def _why(case: Case, outcome: Outcome) -> str:
         Reason.NOT_READY: f"; {view.ready} of {view.current} {case.words.pods} are ready",
         Reason.AT_MAX: f"; the maximum is {case.tier.max}",
         Reason.AT_MIN: f"; the minimum is {case.tier.min}",
+        Reason.TARGET_UNATTAINABLE: f"; more {case.words.pods} would not help",
         Reason.BACKLOG_DRAINING: "; a backlog is being worked off",
         Reason.COOLDOWN: f"; waits for latencies of the present pods, {soon}",
         Reason.STABILIZATION_WINDOW: f"; less must be enough for {soon}",

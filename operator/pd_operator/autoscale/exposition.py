@@ -30,11 +30,12 @@ class Histogram:
     """A histogram's cumulative bucket counts at one moment.
 
     `bounds` are the finite upper bounds in rising order; `counts` has one entry more, the last
-    being the count of all observations.
+    being the count of all observations, which add up to `sum`.
     """
 
     bounds: tuple[float, ...]
     counts: tuple[float, ...]
+    sum: float
 
 
 class Exposition:
@@ -73,14 +74,14 @@ class Exposition:
             if bound is None or bound in buckets:
                 return None
             buckets[bound] = count
-        total = self.value(f"{name}_count")
-        if total is None or buckets.get(math.inf) != total:
+        total, added = self.value(f"{name}_count"), self.value(f"{name}_sum")
+        if total is None or added is None or buckets.get(math.inf) != total:
             return None
         bounds = tuple(sorted(buckets))
         counts = tuple(buckets[bound] for bound in bounds)
         if any(after < before for before, after in pairwise(counts)):
             return None
-        return Histogram(bounds[:-1], counts)
+        return Histogram(bounds[:-1], counts, added)
 
 
 def parse(text: str, prefix: str) -> Exposition:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from pd_operator.autoscale.case import Case
 from pd_operator.autoscale.decision import Peak, TierState
+from pd_operator.autoscale.queueing import erlangs_of
 
 
 def observe(case: Case, state: TierState) -> TierState:
@@ -21,8 +22,12 @@ def observe(case: Case, state: TierState) -> TierState:
         since = None
     elif since is None or grown:
         since = now
+    started = state.start
+    if grown and state.coming_since is not None:
+        started = now - state.coming_since
     return replace(
         state,
+        start=started,
         ready=view.ready,
         settled_at=now if grown else state.settled_at,
         coming_since=since,
@@ -44,24 +49,53 @@ def unsettled(case: Case, state: TierState) -> float:
 
 
 def learn(case: Case, state: TierState) -> TierState:
-    """The state with the load per replica noted as met or missed; for settled evidence only."""
-    view, tier, now = case.view, case.tier, case.now
-    signals = view.signals
-    load, latency = signals.load.value, signals.latency.value
-    if load is None or latency is None or tier.target is None or view.ready == 0 or load <= 0:
+    """The state with what settled evidence teaches: a replica's work, and what it bears."""
+    return _learn_bearing(case, _learn_work(case, state))
+
+
+def _learn_work(case: Case, state: TierState) -> TierState:
+    queue, policy = case.view.signals.queue, case.policy
+    if queue is None or queue.served <= 0:
+        return state
+    seen = erlangs_of(queue.busy, case.view.ready) / queue.served
+    if seen <= 0:
+        return state
+    weight = policy.learning * min(1.0, queue.count / policy.least_evidence)
+    evidence = state.evidence + policy.learning * queue.count
+    if state.work is None:
+        return replace(state, work=seen, evidence=evidence)
+    if state.evidence < policy.least_evidence:
+        # The first windows are averaged: none of them is better than the others.
+        weight = policy.learning * queue.count / evidence
+        bounded = seen
+    else:
+        # One odd window must not carry the estimate away.
+        bounded = min(2 * state.work, max(state.work / 2, seen))
+    return replace(state, work=state.work + weight * (bounded - state.work), evidence=evidence)
+
+
+def work(case: Case, state: TierState) -> float | None:
+    """Seconds of work per unit of load; None until enough was seen."""
+    return state.work if state.evidence >= case.policy.least_evidence else None
+
+
+def _learn_bearing(case: Case, state: TierState) -> TierState:
+    view, signals = case.view, case.view.signals
+    load = signals.load.value
+    if load is None or signals.latency.value is None or view.ready == 0 or load <= 0:
         return state
     per_replica = load / view.ready
-    if latency > tier.target:
+    if case.miss.ratio > 1:
         if signals.samples < case.policy.min_samples or signals.draining:
             return state
         if state.breached is None or per_replica < state.breached.load:
-            return replace(state, breached=Peak(per_replica, now))
+            return replace(state, breached=Peak(per_replica, case.now))
         return state
     # More was borne than once seemed too much: that was something else.
     if state.breached is not None and per_replica >= state.breached.load:
         state = replace(state, breached=None)
     if state.proven is None or per_replica >= state.proven.load:
-        state = replace(state, proven=Peak(per_replica, now))
+        state = replace(state, proven=Peak(per_replica, case.now))
     return state
 
 

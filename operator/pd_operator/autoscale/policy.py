@@ -9,13 +9,21 @@ def policy_of(spec: AutoscalingSpec, window: float) -> Policy:
     """The policy in `spec.autoscaling`; `window` is the seconds that signals are taken over."""
     return Policy(
         mode=spec.mode,
-        prefill=_tier(spec.slo.ttft, spec.prefill),
-        decode=_tier(spec.slo.tpot, spec.decode),
+        prefill=_tier(spec.slo.ttft, None, spec.prefill),
+        decode=_tier(spec.slo.tpot, spec.slo.ttft, spec.decode),
         stabilization=duration_seconds(spec.scale_down.stabilization_window),
         window=window,
     )
 
 
-def _tier(target: str | None, bounds: TierBounds) -> TierPolicy:
-    seconds = None if target is None else duration_seconds(target)
-    return TierPolicy(seconds, bounds.min, max(bounds.min, bounds.max))
+def _tier(target: str | None, handoff: str | None, bounds: TierBounds) -> TierPolicy:
+    return TierPolicy(
+        target=_seconds(target),
+        min=bounds.min,
+        max=max(bounds.min, bounds.max),
+        handoff_target=_seconds(handoff),
+    )
+
+
+def _seconds(duration: str | None) -> float | None:
+    return None if duration is None else duration_seconds(duration)

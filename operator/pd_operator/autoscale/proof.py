@@ -1,7 +1,7 @@
 """Whether the KV cache moved: prompt tokens that should have, and that did."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pd_operator.autoscale.sample import ProxySample
 from pd_operator.autoscale.window import Counter, History, Range, increase
@@ -25,7 +25,7 @@ class Proof:
 
 def proof(history: History, window: Range) -> Proof:
     """The numbers of the range over all proxies and decoders."""
-    settled = Range(window.start, window.end - SETTLE_SECONDS, window.stale_after)
+    settled = replace(window, end=window.end - SETTLE_SECONDS)
     moved = _told(history, window, lambda sample: sample.kv_moved)
     return Proof(
         expected=_sent(history, window, lambda sample: sample.kv_expected),

@@ -1,8 +1,10 @@
 """From the window of samples to the signals that a decision rests on."""
 
-from collections.abc import Callable, Collection
+import math
+from collections.abc import Callable
+from dataclasses import replace
 
-from pd_operator.autoscale.decision import Signal, TierSignals
+from pd_operator.autoscale.decision import Queue, Signal, TierSignals
 from pd_operator.autoscale.exposition import Histogram
 from pd_operator.autoscale.sample import ProxySample
 from pd_operator.autoscale.window import (
@@ -23,6 +25,10 @@ PERCENTILE = 0.95
 DRAINED_LEAST = 3.0
 DRAINED_PART = 0.1
 """A backlog drains where so many requests, and such a part, were answered beyond those arrived."""
+CHANCE = 2.0
+"""Standard deviations of a count that are taken for chance."""
+WHOLE = 0.9
+"""A window that is covered to this part counts as seen."""
 
 Number = Callable[[ProxySample], float | None]
 
@@ -35,6 +41,11 @@ def offered(sample: ProxySample) -> float | None:
 def prompt_tokens(sample: ProxySample) -> float | None:
     """Prompt tokens that arrived."""
     return sample.prompt_tokens
+
+
+def completion_tokens(sample: ProxySample) -> float | None:
+    """Tokens that were generated."""
+    return sample.completion_tokens
 
 
 def prefill_in_flight(sample: ProxySample) -> float | None:
@@ -68,24 +79,24 @@ def span(history: History, window: Range) -> float:
     return end - start
 
 
-def requests(history: History, proxies: Collection[str], window: Range) -> Signal:
+def requests(history: History, window: Range) -> Signal:
     """Requests offered per second."""
-    return _signal(history, proxies, window, offered, rate(history, window, offered))
+    return _signal(history, window, offered, rate(history, window, offered))
 
 
-def prefill(history: History, proxies: Collection[str], window: Range) -> TierSignals:
+def prefill(history: History, window: Range) -> TierSignals:
     """The prefill tier's signals."""
-    load = _signal(history, proxies, window, prompt_tokens, rate(history, window, prompt_tokens))
+    load = _signal(history, window, prompt_tokens, rate(history, window, prompt_tokens))
     # Only streams have a TTFT; the prefill answer bounds it from below for the others.
     first, first_count = percentile(history, window, ttft)
     answer, answer_count = percentile(history, window, prefill_time)
     told = [value for value in (first, answer) if value is not None]
     waiting = _waiting(history, window, prefill_in_flight) if not told else None
     value = max(told, default=waiting)
-    in_flight = _now(history, proxies, window, prefill_in_flight)
+    in_flight = _now(history, window, prefill_in_flight)
     trust = _best(
-        freshness(history, proxies, window.end, window.stale_after, ttft),
-        freshness(history, proxies, window.end, window.stale_after, prefill_time),
+        freshness(history, window, ttft),
+        freshness(history, window, prefill_time),
     )
     return TierSignals(
         load=load,
@@ -93,35 +104,36 @@ def prefill(history: History, proxies: Collection[str], window: Range) -> TierSi
         samples=max(first_count, answer_count) if told else in_flight.value or 0.0,
         in_flight=in_flight,
         draining=_draining(history, window, answer_count),
+        queue=_queue(history, window, load.value),
+        before=_before(history, window),
     )
 
 
-def decode(history: History, proxies: Collection[str], window: Range) -> TierSignals:
+def decode(history: History, window: Range) -> TierSignals:
     """The decode tier's signals."""
     busy = average(history, window, decode_in_flight)
+    active = _active(history, window)
+    if busy is not None and active is not None:
+        busy = min(busy, active)
     value, count = percentile(history, window, tpot)
     return TierSignals(
-        load=_signal(history, proxies, window, decode_in_flight, busy),
-        latency=Signal(value, freshness(history, proxies, window.end, window.stale_after, tpot)),
+        load=_signal(history, window, decode_in_flight, busy),
+        latency=Signal(value, freshness(history, window, tpot)),
         samples=count,
-        in_flight=_now(history, proxies, window, decode_in_flight),
+        in_flight=_now(history, window, decode_in_flight),
+        draining=_emptying(history, window),
+        handoff=_handoff(history, window),
     )
 
 
-def _signal(
-    history: History,
-    proxies: Collection[str],
-    window: Range,
-    get: Number,
-    value: float | None,
-) -> Signal:
-    trust = freshness(history, proxies, window.end, window.stale_after, get)
+def _signal(history: History, window: Range, get: Number, value: float | None) -> Signal:
+    trust = freshness(history, window, get)
     return Signal(value, trust)
 
 
-def _now(history: History, proxies: Collection[str], window: Range, get: Number) -> Signal:
-    value = latest(history, window.end, window.stale_after, get)
-    return _signal(history, proxies, window, get, value)
+def _now(history: History, window: Range, get: Number) -> Signal:
+    value = latest(history, window, get)
+    return _signal(history, window, get, value)
 
 
 def percentile(
@@ -148,6 +160,54 @@ def _draining(history: History, window: Range, answered: float) -> bool:
     """Whether clearly more requests were prefilled than arrived: a backlog is being worked off."""
     came = arrived(history, window)
     return answered - came >= max(DRAINED_LEAST, DRAINED_PART * came)
+
+
+def _active(history: History, window: Range) -> float | None:
+    """Requests that are being decoded, by Little's law: without those that wait for room."""
+    seen, tokens = distribution(history, window, tpot), rate(history, window, completion_tokens)
+    if seen is None or tokens is None or not seen.counts[-1]:
+        return None
+    return tokens * seen.sum / seen.counts[-1]
+
+
+def _emptying(history: History, window: Range) -> bool:
+    """Whether clearly fewer requests are in flight than were on average."""
+    mean = average(history, window, decode_in_flight)
+    now = latest(history, window, decode_in_flight)
+    if mean is None or now is None:
+        return False
+    return mean - now > max(DRAINED_PART * mean, CHANCE * math.sqrt(mean))
+
+
+def _queue(history: History, window: Range, load: float | None) -> Queue | None:
+    """By Little's law: the seconds spent per second are the requests present."""
+    seen = distribution(history, window, prefill_time)
+    seconds, came = span(history, window), arrived(history, window)
+    if seen is None or load is None or seconds <= 0 or came <= 0 or seen.counts[-1] <= 0:
+        return None
+    return Queue(
+        busy=seen.sum / seconds,
+        served=load * seen.counts[-1] / came,
+        requests=came / seconds,
+        count=seen.counts[-1],
+    )
+
+
+def _before(history: History, window: Range) -> float | None:
+    """The load in the window before this one; None unless it was seen wholly."""
+    length = window.end - window.start
+    earlier = replace(window, start=window.start - length, end=window.start)
+    start, end = covered(history, earlier)
+    if end - start < WHOLE * length:
+        return None
+    return rate(history, earlier, prompt_tokens)
+
+
+def _handoff(history: History, window: Range) -> float | None:
+    first, answer = distribution(history, window, ttft), distribution(history, window, prefill_time)
+    if first is None or answer is None or not first.counts[-1] or not answer.counts[-1]:
+        return None
+    return max(0.0, first.sum / first.counts[-1] - answer.sum / answer.counts[-1])
 
 
 def _best(*trust: Freshness) -> Freshness:

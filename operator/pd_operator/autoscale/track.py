@@ -69,20 +69,20 @@ class Track:
         """With the decision of this moment; without any where autoscaling is off."""
         if policy.mode is Mode.OFF:
             return replace(self, state=State(), last=None, commanded=None)
-        spread = Range(now - policy.window, now, STALE_INTERVALS * interval)
+        spread = Range(now - policy.window, now, STALE_INTERVALS * interval, fleet.proxies)
         prefill, decode = self.commanded or (None, None)
         observation = Observation(
             prefill=TierView(
                 self._current(fleet.prefill, policy, prefill),
                 fleet.prefill.ready,
-                signals.prefill(self.history, fleet.proxies, spread),
+                signals.prefill(self.history, spread),
             ),
             decode=TierView(
                 self._current(fleet.decode, policy, decode),
                 fleet.decode.ready,
-                signals.decode(self.history, fleet.proxies, spread),
+                signals.decode(self.history, spread),
             ),
-            requests=signals.requests(self.history, fleet.proxies, spread),
+            requests=signals.requests(self.history, spread),
             window=signals.span(self.history, spread),
         )
         decision = decide(observation, policy, self.state, now)
@@ -96,10 +96,8 @@ class Track:
 
     def traffic(self, fleet: Fleet, interval: float, now: float) -> Traffic:
         """The traffic's numbers up to now."""
-        spread = Range(now - TRAFFIC_SECONDS, now, STALE_INTERVALS * interval)
-        trust = window.freshness(
-            self.history, fleet.proxies, now, spread.stale_after, signals.offered
-        )
+        spread = Range(now - TRAFFIC_SECONDS, now, STALE_INTERVALS * interval, fleet.proxies)
+        trust = window.freshness(self.history, spread, signals.offered)
         return Traffic(
             proof=proof(self.history, spread),
             ttft_p95=signals.percentile(self.history, spread, signals.ttft)[0],

@@ -5,7 +5,7 @@ that fell was restarted and counts on from zero. A proxy that vanished keeps wha
 while it was there, so that the sum does not jump when another takes over its traffic.
 """
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
@@ -65,30 +65,37 @@ class History:
 
 @dataclass(frozen=True)
 class Range:
-    """From when to when, and how old a last sample may be to count as fresh; seconds."""
+    """From when to when, and how old a last sample may be to count as fresh; seconds.
+
+    `proxies` are the UIDs of the pods that should tell their metrics at the end of it.
+    """
 
     start: float
     end: float
     stale_after: float
+    proxies: frozenset[str] = frozenset()
+
+    def alive(self, uid: str, last: float) -> bool:
+        """Whether a proxy with this last sample still counts, and only its scrapes are late."""
+        return uid in self.proxies and self.end - last <= self.stale_after
 
 
 def freshness(
-    history: History,
-    proxies: Collection[str],
-    now: float,
-    stale_after: float,
-    get: Callable[[ProxySample], object | None],
+    history: History, window: Range, get: Callable[[ProxySample], object | None]
 ) -> Freshness:
-    """Of one signal, where `proxies` are the pods that should tell it now."""
+    """Of one signal at the range's end."""
     last = {
         uid: max((time for time, sample in samples if get(sample) is not None), default=None)
         for uid, samples in history.pods.items()
     }
-    ages = [now - time for uid in proxies if (time := last.get(uid)) is not None]
-    fresh = sum(1 for age in ages if age <= stale_after)
-    if fresh and fresh == len(proxies):
+    told = [
+        uid
+        for uid in window.proxies
+        if (time := last.get(uid)) is not None and window.alive(uid, time)
+    ]
+    if told and len(told) == len(window.proxies):
         return Freshness.FRESH
-    if fresh:
+    if told:
         return Freshness.PARTIAL
     return Freshness.STALE if any(time is not None for time in last.values()) else Freshness.ABSENT
 
@@ -129,7 +136,7 @@ def rate(
         # A living proxy whose last scrapes were lost is rated up to its last sample; a vanished
         # one up to the end, for others have its traffic since.
         last = points[-1][0]
-        until = last if end - last <= window.stale_after else end
+        until = min(last, end) if window.alive(uid, last) else end
         if until > start and len(points) > 1:
             known = True
             total += rise / (until - start)
@@ -147,8 +154,7 @@ def average(
         points = history.points(uid, get)
         if not points:
             continue
-        alive = end - points[-1][0] <= window.stale_after
-        if alive:
+        if window.alive(uid, points[-1][0]):
             last_values.append(points[-1][1])
             points = (*points, (end, points[-1][1]))
         for (begin, value), (finish, _) in pairwise(points):
@@ -160,11 +166,14 @@ def average(
 
 
 def latest(
-    history: History, now: float, stale_after: float, get: Callable[[ProxySample], float | None]
+    history: History, window: Range, get: Callable[[ProxySample], float | None]
 ) -> float | None:
     """A gauge's newest values, summed over the proxies that told it lately."""
-    lasts = [points[-1] for uid in history.pods if (points := history.points(uid, get))]
-    values = [value for time, value in lasts if now - time <= stale_after]
+    values = [
+        points[-1][1]
+        for uid in history.pods
+        if (points := history.points(uid, get)) and window.alive(uid, points[-1][0])
+    ]
     return sum(values) if values else None
 
 
@@ -183,10 +192,11 @@ def distribution(
         bounds = told[-1][1].bounds
         if total is not None and total.bounds != bounds:
             continue
-        same = [(t, h.counts) for t, h in told if h.bounds == bounds]
+        same = [(t, (*h.counts, h.sum)) for t, h in told if h.bounds == bounds]
         rises = _vector_rise(same, window)
-        before = total.counts if total is not None else (0.0,) * len(rises)
-        total = Histogram(bounds, tuple(a + b for a, b in zip(before, rises, strict=True)))
+        if total is not None:
+            rises = tuple(map(add, rises, (*total.counts, total.sum)))
+        total = Histogram(bounds, rises[:-1], rises[-1])
     return total
 
 

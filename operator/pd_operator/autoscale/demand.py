@@ -1,0 +1,111 @@
+"""How many replicas the evidence of one moment asks for, before any limit. Pure."""
+
+import math
+from dataclasses import dataclass
+
+from pd_operator.autoscale import memory
+from pd_operator.autoscale.case import Case
+from pd_operator.autoscale.decision import Reason, TierState
+from pd_operator.autoscale.queueing import VARIABILITY, needed, useful
+from pd_operator.autoscale.window import Freshness
+
+LONGER = 2.5
+"""A long request takes so many times the mean."""
+CHANCE = 2.0
+"""Standard deviations that are taken for chance."""
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Need:
+    """Replicas by the load (0: unknown) and by the latency (0: the target is met).
+
+    `futile` where the target is missed though more replicas would not help.
+    """
+
+    by_load: int
+    by_latency: int
+    reason: Reason
+    futile: bool = False
+
+    @property
+    def most(self) -> int:
+        """The larger of both."""
+        return max(self.by_load, self.by_latency)
+
+
+def need(case: Case, state: TierState) -> Need:
+    """What the tier needs at least."""
+    miss = case.miss
+    by_load = _by_load(case, state, 1.0)
+    if miss.ratio <= 1 or case.idle or case.view.signals.samples < case.policy.min_samples:
+        return Need(by_load, 0, miss.reason)
+    ready = case.view.ready
+    wanted = max(ready + 1, math.ceil(ready * miss.ratio - _ROUNDING))
+    limit = _useful(case, state)
+    wanted = min(wanted, limit)
+    if wanted <= ready:
+        return Need(by_load, 0, miss.reason, futile=by_load <= ready)
+    return Need(by_load, wanted, miss.reason)
+
+
+def enough(case: Case, state: TierState) -> int | None:
+    """How few replicas would do; None where the evidence does not say."""
+    signals = case.view.signals
+    trust = {signals.load.freshness, signals.latency.freshness, signals.in_flight.freshness}
+    if trust != {Freshness.FRESH} or signals.load.value is None:
+        return None
+    if case.idle:
+        return 0
+    ratio, ready = case.miss.ratio, case.view.ready
+    if signals.latency.value is None:
+        return None
+    if memory.work(case, state) is not None and signals.queue is not None:
+        # The model says what fewer would do, unless it is wrong about how it is now.
+        by_latency = ready if ratio > case.policy.headroom else 1
+    else:
+        # Without a model the latency is taken to grow as the load of each replica does.
+        by_latency = math.ceil(ready * ratio / case.policy.down_margin - _ROUNDING)
+    if ratio > 1:
+        by_latency = max(by_latency, case.view.current)
+    by_load = _by_load(case, state, 1 / case.policy.headroom)
+    # Replicas that cannot help are not needed, however slow it is.
+    return max(1, by_load, min(by_latency, _useful(case, state)))
+
+
+def _by_load(case: Case, state: TierState, factor: float) -> int:
+    """Replicas for the load times `factor`; 0 where nothing is known of a replica's work."""
+    load, target, queue = case.view.signals.load.value, case.tier.target, case.view.signals.queue
+    if load is None or target is None or load == 0:
+        return 0
+    work = memory.work(case, state)
+    if work is not None and queue is not None and queue.requests > 0:
+        service = work * load / queue.requests
+        # Requests longer than the mean need part of the target for themselves.
+        slack = max(target - LONGER * service, target / 4)
+        ahead = _ahead(case, state, load)
+        return needed(ahead * factor * work, service, slack, case.policy.late)
+    capacity = memory.capacity(case, state)
+    return 0 if capacity is None else math.ceil(load * factor / capacity - _ROUNDING)
+
+
+def _ahead(case: Case, state: TierState, load: float) -> float:
+    """The load when a pod that is asked for now would be ready; never less than now's."""
+    signals = case.view.signals
+    if signals.before is None or signals.queue is None:
+        return load
+    # What may be chance is no trend: the counts of two windows differ by so much.
+    chance = CHANCE * load * math.sqrt(VARIABILITY / max(1.0, signals.queue.count))
+    growth = max(0.0, load - signals.before - chance) / case.policy.window
+    start = state.start if state.start is not None else case.policy.start
+    # The window's mean is that of its middle. No forecast reaches beyond a doubling.
+    return min(2 * load, load + growth * (start + case.policy.window / 2))
+
+
+def _useful(case: Case, state: TierState) -> int:
+    """Replicas beyond which more cannot help."""
+    load, queue = case.view.signals.load.value or 0.0, case.view.signals.queue
+    if queue is None:
+        return useful(load)
+    work = memory.work(case, state)
+    return useful(queue.busy if work is None else load * work)

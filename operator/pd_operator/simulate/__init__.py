@@ -1,0 +1,1 @@
+"""Discrete-event simulation of a disaggregated deployment under an autoscaling policy."""
