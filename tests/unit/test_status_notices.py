@@ -111,6 +111,8 @@ def test_created_children_are_told_together() -> None:
     (notice,) = notices.writes(facts(Outcome(created=created)), snapshot([]))
     assert notice.reason == "Created"
     assert DESIRED.prefiller.name in notice.message
+    turned = Outcome(created=tuple(reversed(created)))
+    assert notices.writes(facts(turned), snapshot([])) == (notice,)
     other = tiers(DESIRED)
     other[0]["metadata"]["uid"] = "made again"
     (again,) = notices.writes(facts(Outcome(created=tuple(other))), snapshot([]))
