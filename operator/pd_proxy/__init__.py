@@ -1,1 +1,1 @@
-"""pd_proxy."""
+"""The data plane: an OpenAI-compatible proxy that pairs prefillers with decoders."""

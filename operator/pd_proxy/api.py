@@ -1,0 +1,131 @@
+"""The data port: from a call to its answer."""
+
+import asyncio
+import re
+import secrets
+from itertools import count
+from typing import Final
+
+from pd_proxy import body as bodies
+from pd_proxy import surface
+from pd_proxy.attempt import CLIENT_ERROR, UPSTREAM_ERROR, Context
+from pd_proxy.body import Completion
+from pd_proxy.config import Limits
+from pd_proxy.dispatch import Dispatcher, Job, NoDecoderError
+from pd_proxy.errors import ProxyError, overloaded
+from pd_proxy.http.call import Call
+from pd_proxy.http.headers import find, to_engine
+from pd_proxy.log import log
+from pd_proxy.measure import Measure
+from pd_proxy.metrics import Metrics
+
+_REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._:@/+=-]{1,128}")
+
+
+class Api:
+    """Handles each call on the data port in a task of its own."""
+
+    def __init__(self, context: Context, dispatcher: Dispatcher, limits: Limits) -> None:
+        self._context = context
+        self._dispatcher = dispatcher
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self._prefix = secrets.token_hex(8)
+        self._numbers = count(1)
+        self._discarded = Metrics()
+        """Of calls that are no load for the tiers."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.last_arrival = float("-inf")
+        """When a request for inference came last, in the loop's time."""
+
+    @property
+    def in_flight(self) -> int:
+        """Calls that have no answer yet."""
+        return len(self._tasks)
+
+    def handle(self, call: Call) -> None:
+        """See Server."""
+        task = self._loop.create_task(self._serve(call))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        call.on_gone = task.cancel
+
+    def invalid(self, error: ProxyError) -> None:
+        """A request was refused before it became a call."""
+        outcome = "overloaded" if error.status == 503 else CLIENT_ERROR
+        Measure(self._context.metrics, self._context.now(), 0).end(outcome, self._context.now())
+
+    async def _serve(self, call: Call) -> None:
+        request = call.request
+        if request.path not in surface.INFERENCE or request.method != b"POST":
+            await self._answer(call, None)
+            return
+        self.last_arrival = now = self._context.now()
+        measure = Measure(self._context.metrics, now, len(request.body))
+        outcome = "cancelled"
+        try:
+            outcome = await self._answer(call, measure)
+        finally:
+            measure.end(outcome, self._context.now())
+
+    async def _answer(self, call: Call, measure: Measure | None) -> str:
+        """Answer the call, whatever happens; returns the outcome."""
+        request_id = self._request_id(call)
+        try:
+            return await self._dispatch(call, measure, request_id)
+        except ProxyError as error:
+            call.respond_error(error, b"x-request-id: %b\r\n" % request_id)
+            if isinstance(error, NoDecoderError):
+                return "no_backend"
+            return "overloaded" if error.status == 503 else CLIENT_ERROR
+        except Exception as error:  # a bug here must cost one request, and not hide
+            self._context.metrics.internal_errors += 1
+            log("error", "internal error", kind=type(error).__name__, request=request_id.decode())
+            if call.started:
+                call.abort()
+            else:
+                call.respond_error(ProxyError(500, "internal error of the proxy"))
+            return UPSTREAM_ERROR
+
+    async def _dispatch(self, call: Call, measure: Measure | None, request_id: bytes) -> str:
+        request = call.request
+        methods = surface.METHODS.get(request.path)
+        if methods is None:
+            raise ProxyError(404, "there is no such path here")
+        if request.method not in methods:
+            allow = b"allow: " + b", ".join(sorted(methods)) + b"\r\n"
+            raise ProxyError(405, "this path is not served with this method", allow)
+        if len(self._tasks) > self._limits.in_flight:
+            raise overloaded("too many requests are in flight; come again in a moment")
+        raw, completion, alone = self._read(call)
+        if measure is None:
+            measure = Measure(self._discarded, self._context.now(), 0)
+        job = Job(
+            call=call,
+            measure=measure,
+            request_id=request_id,
+            headers=to_engine(request.headers),
+            body=raw,
+            completion=completion,
+            alone=alone,
+        )
+        return await self._dispatcher.run(job)
+
+    def _read(self, call: Call) -> tuple[bytes, Completion | None, str | None]:
+        request = call.request
+        if request.method == b"POST" and request.path in (surface.COMPLETIONS, surface.CHAT):
+            completion = bodies.completion(request.body, request.path == surface.CHAT)
+            return completion.raw, completion, self._context.kv.obstacle(completion)
+        raw = request.body
+        kind = find(request.headers, b"content-type") or b"application/json"
+        if b"json" in kind.lower() and raw:
+            raw = bodies.harmless(raw)
+        elif b"kv_transfer_params" in raw:
+            raise ProxyError(400, "kv_transfer_params is not the client's to set")
+        return raw, None, None
+
+    def _request_id(self, call: Call) -> bytes:
+        given = find(call.request.headers, b"x-request-id")
+        if given is not None and _REQUEST_ID.fullmatch(given):
+            return given
+        return b"%b-%x" % (self._prefix.encode(), next(self._numbers))

@@ -1,0 +1,188 @@
+"""The engines that the proxy knows: one object for each incarnation of each pod."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from pd_proxy.http.upstream import Pool, authority
+from pd_shared import labels
+from pd_shared import metrics as names
+
+READY: Final = "ready"
+DRAINING: Final = "draining"
+UNREADY: Final = "unready"
+
+_TIERS: Final = {labels.PREFILLER: names.TIER_PREFILL, labels.DECODER: names.TIER_DECODE}
+_SUSPECT_SECONDS: Final = 0.5
+_SUSPECT_MOST: Final = 10.0
+
+
+@dataclass(frozen=True)
+class Pod:
+    """What a source of backends tells of an engine pod."""
+
+    uid: str
+    name: str
+    tier: str
+    """labels.PREFILLER or labels.DECODER."""
+    pairing: str
+    host: str
+    port: int
+    bootstrap_port: int
+    incarnation: str
+    """Names the running container; empty where none runs."""
+    state: str
+
+
+class Holder(Protocol):
+    """Work that rests on a backend."""
+
+    def backend_gone(self, backend: "Backend") -> None:
+        """The engine process is gone: what it had, such as KV, is lost."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """One data-parallel rank of a prefiller."""
+
+    rank: int
+    engine_id: str
+
+
+class Backend:
+    """One incarnation of an engine pod, and what is under way on it."""
+
+    def __init__(self, pod: Pod) -> None:
+        self.pod = pod
+        self.pool = Pool(pod.host, pod.port, self._idle_lost)
+        self.bootstrap_url = f"http://{authority(pod.host, pod.bootstrap_port)}"
+        self.proof_line = b"x-pd-%b: %b\r\n" % (pod.tier.encode(), pod.name.encode())
+        self.in_flight = 0
+        self.turn = 0
+        """When it was chosen last; orders equals."""
+        self.suspect_until = 0.0
+        self.holders: set[Holder] = set()
+        self.engines: tuple[Engine, ...] = ()
+        self.engines_known = asyncio.Event()
+        self.engines_doubted = asyncio.Event()
+        self._failures = 0
+
+    def failed(self, now: float) -> None:
+        """It did not do its work: others are preferred for a while; `now` in the loop's time."""
+        self._failures += 1
+        pause = min(_SUSPECT_MOST, _SUSPECT_SECONDS * 2 ** min(self._failures - 1, 8))
+        self.suspect_until = now + pause
+        self.doubt_engines()
+
+    def hopeless(self, now: float) -> bool:
+        """Whether it failed lately, and its engine ids are not known since."""
+        return self.suspect_until > now and not self.engines_known.is_set()
+
+    def succeeded(self) -> None:
+        """It did its work."""
+        if self._failures:
+            self._failures = 0
+            self.suspect_until = 0.0
+
+    def doubt_engines(self) -> None:
+        """The engine ids may be those of a process that is no more: ask again."""
+        if self.pod.tier == labels.PREFILLER:
+            self.engines_known.clear()
+            self.engines_doubted.set()
+
+    def interrupt(self) -> None:
+        """The process is gone: all that rests on it ends or starts again elsewhere."""
+        for holder in list(self.holders):
+            holder.backend_gone(self)
+
+    def close(self) -> None:
+        """Nothing is sent there any more."""
+        self.pool.close()
+        self.interrupt()
+
+    def _idle_lost(self) -> None:
+        # The engine never closes a connection so soon while it lives.
+        self.doubt_engines()
+
+
+class Backends:
+    """The table of backends, kept by a source; lists for the choice are ready made.
+
+    `watchers` hear of each backend that comes, and of each that goes.
+    """
+
+    def __init__(self) -> None:
+        self._by_uid: dict[str, Backend] = {}
+        self._changed = asyncio.Event()
+        self.known = False
+        """Whether a source has told anything yet."""
+        self.decoders: Sequence[Backend] = ()
+        self.prefillers: dict[str, list[Backend]] = {}
+        """Ready ones, by pairing."""
+        self.on_new: list[Callable[[Backend], None]] = []
+        self.on_gone: list[Callable[[Backend], None]] = []
+
+    def update(self, pods: Iterable[Pod]) -> None:
+        """Take over what a source tells: these pods, and no others."""
+        self.known = True
+        told = {pod.uid: pod for pod in pods}
+        for uid, backend in list(self._by_uid.items()):
+            pod = told.get(uid)
+            if pod is None or _process(pod) != _process(backend.pod):
+                del self._by_uid[uid]
+                backend.close()
+                for hear in self.on_gone:
+                    hear(backend)
+        for uid, pod in told.items():
+            known = self._by_uid.get(uid)
+            if known is not None:
+                known.pod = pod
+                continue
+            self._by_uid[uid] = backend = Backend(pod)
+            for hear in self.on_new:
+                hear(backend)
+        self._sort()
+        self.wake()
+
+    def all(self) -> list[Backend]:
+        """Every backend, whatever its state."""
+        return list(self._by_uid.values())
+
+    def counts(self) -> dict[tuple[str, str], int]:
+        """How many there are, by tier and state as the metric names them."""
+        counts = dict.fromkeys(
+            ((tier, state) for tier in _TIERS.values() for state in (READY, DRAINING, UNREADY)), 0
+        )
+        for backend in self._by_uid.values():
+            counts[_TIERS[backend.pod.tier], backend.pod.state] += 1
+        return counts
+
+    def wake(self) -> None:
+        """Let those who wait for a change look again."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def changed(self, seconds: float) -> None:
+        """Wait for a change, at most so long."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+
+    def close(self) -> None:
+        """Forget all."""
+        self.update(())
+
+    def _sort(self) -> None:
+        ready = [b for b in self._by_uid.values() if b.pod.state == READY]
+        self.decoders = [b for b in ready if b.pod.tier == labels.DECODER]
+        self.prefillers = {}
+        for backend in ready:
+            if backend.pod.tier == labels.PREFILLER:
+                self.prefillers.setdefault(backend.pod.pairing, []).append(backend)
+
+
+def _process(pod: Pod) -> tuple[str, ...]:
+    return (pod.incarnation, pod.host, str(pod.port), str(pod.bootstrap_port), pod.tier, pod.name)

@@ -1,0 +1,1 @@
+"""Sources of backends: the pods of this deployment, or a file."""

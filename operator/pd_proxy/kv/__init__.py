@@ -1,0 +1,1 @@
+"""How the KV cache gets from a prefiller to a decoder: one module for each connector."""

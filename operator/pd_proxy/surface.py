@@ -1,0 +1,34 @@
+"""What the proxy serves: an allowlist of vLLM's paths. Everything else is 404."""
+
+from typing import Final
+
+COMPLETIONS: Final = b"/v1/completions"
+CHAT: Final = b"/v1/chat/completions"
+
+_INFERENCE: Final = (
+    COMPLETIONS,
+    CHAT,
+    b"/v1/responses",
+    b"/v1/messages",
+    b"/v1/embeddings",
+    b"/v1/audio/transcriptions",
+    b"/v1/audio/translations",
+    b"/v1/score",
+    b"/score",
+    b"/v1/rerank",
+    b"/v2/rerank",
+    b"/rerank",
+    b"/pooling",
+    b"/classify",
+)
+_AUXILIARY_POST: Final = (b"/tokenize", b"/detokenize", b"/v1/messages/count_tokens")
+_AUXILIARY_GET: Final = (b"/v1/models", b"/version", b"/health", b"/ping")
+
+INFERENCE: Final = frozenset(_INFERENCE)
+"""Paths whose requests are load: they are counted and measured."""
+
+METHODS: Final[dict[bytes, frozenset[bytes]]] = {
+    **dict.fromkeys((*_INFERENCE, *_AUXILIARY_POST), frozenset((b"POST", b"OPTIONS"))),
+    **dict.fromkeys(_AUXILIARY_GET, frozenset((b"GET", b"OPTIONS"))),
+}
+"""Allowed methods by path; OPTIONS is a browser's question before it sends."""

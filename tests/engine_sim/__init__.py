@@ -1,0 +1,10 @@
+"""A simulated vLLM engine: its HTTP API, Mooncake bootstrap, KV transfers, metrics and faults.
+
+It keeps to the protocol, so that what a router does wrong shows: an answer is made from the KV
+that was transferred, not from the prompt that came with the request.
+"""
+
+from tests.engine_sim.engine import DECODER, PREFILLER, Engine
+from tests.engine_sim.faults import Faults
+
+__all__ = ["DECODER", "PREFILLER", "Engine", "Faults"]

@@ -1,0 +1,142 @@
+"""KV transfers of the simulation: what a prefiller holds, and how a decoder fetches it."""
+
+import asyncio
+import json
+import uuid
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Store:
+    """A prefiller process's KV. A new process has a new one."""
+
+    abort_seconds: float
+    engine_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    held: dict[str, str] = field(default_factory=dict)
+    """Prompts by transfer id."""
+    expired: int = 0
+    fetched: int = 0
+    _arrived: dict[str, asyncio.Event] = field(default_factory=dict)
+
+    def hold(self, transfer: str, prompt: str) -> None:
+        """Keep the KV of a prompt until it is fetched, or for the abort timeout."""
+        self.held[transfer] = prompt
+        self._event(transfer).set()
+        asyncio.get_running_loop().call_later(self.abort_seconds, self._expire, transfer)
+
+    def _expire(self, transfer: str) -> None:
+        if self.held.pop(transfer, None) is not None:
+            self.expired += 1
+
+    def _event(self, transfer: str) -> asyncio.Event:
+        return self._arrived.setdefault(transfer, asyncio.Event())
+
+    async def fetch(self, transfer: str) -> str | None:
+        """The prompt whose KV this is, once it is there; None after the abort timeout."""
+        try:
+            async with asyncio.timeout(self.abort_seconds):
+                await self._event(transfer).wait()
+        except TimeoutError:
+            return None
+        self.fetched += 1
+        return self.held.pop(transfer, None)
+
+
+class TransferServer:
+    """Stands for the prefiller's side channel: a line with a transfer id, a line with the KV."""
+
+    def __init__(self) -> None:
+        self.store: Store | None = None
+        self.port = 0
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+
+    async def start(self, store: Store) -> None:
+        self.store = store
+        # A new process has a new port.
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    def stop(self) -> None:
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        for writer in list(self._writers):
+            writer.transport.abort()
+        self.store = None
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        try:
+            transfer = (await reader.readline()).decode().strip()
+            store = self.store
+            if store is not None:
+                prompt = await store.fetch(transfer)
+                writer.write(json.dumps({"prompt": prompt}).encode() + b"\n")
+                await writer.drain()
+        except OSError:
+            pass
+        finally:
+            self._writers.discard(writer)
+            writer.close()
+
+
+class UnknownEngineError(Exception):
+    """The bootstrap server does not know the engine id."""
+
+
+class Fetcher:
+    """A decoder's side: knows the peers that it has met, as MooncakeConnector does."""
+
+    def __init__(self, abort_seconds: float) -> None:
+        self._wait = abort_seconds * 1.125  # 480 s and 60 s more, in proportion
+        self._peers: dict[str, str] = {}
+
+    async def fetch(self, bootstrap: str, engine_id: str, transfer: str) -> str | None:
+        """The prompt of the fetched KV; None where there is none.
+
+        A peer that is known and dead blocks until the timeout.
+        """
+        if engine_id not in self._peers:
+            self._peers[engine_id] = await _query(bootstrap, engine_id)
+        address = self._peers[engine_id].removeprefix("tcp://")
+        host, _, port = address.rpartition(":")
+        began = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(self._wait):
+                reader, writer = await asyncio.open_connection(host, int(port))
+                try:
+                    writer.write(transfer.encode() + b"\n")
+                    line = await reader.readline()
+                finally:
+                    writer.close()
+                if line:
+                    prompt: str | None = json.loads(line)["prompt"]
+                    return prompt
+        except TimeoutError:
+            return None
+        except OSError:
+            pass
+        # ZMQ reconnects for ever: the request waits for the whole timeout.
+        await asyncio.sleep(self._wait - (asyncio.get_running_loop().time() - began))
+        return None
+
+
+async def _query(bootstrap: str, engine_id: str) -> str:
+    host, _, port = bootstrap.removeprefix("http://").rpartition(":")
+    try:
+        reader, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+        try:
+            writer.write(b"GET /query HTTP/1.1\r\nhost: x\r\n\r\n")
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
+            body = json.loads(await reader.readexactly(length))
+        finally:
+            writer.close()
+    except (OSError, EOFError) as error:
+        raise UnknownEngineError(engine_id) from error
+    for entry in body.values() if isinstance(body, dict) else ():
+        if isinstance(entry, dict) and entry.get("engine_id") == engine_id:
+            address: str = entry["worker_addr"]["0"]["0"]
+            return address
+    raise UnknownEngineError(engine_id)
