@@ -12,6 +12,7 @@ from pd_operator.autoscale.decision import (
     Observation,
     Peak,
     Policy,
+    Queue,
     Reason,
     Signal,
     State,
@@ -25,7 +26,7 @@ from pd_operator.autoscale.window import Freshness
 
 TARGET = 2.0
 POLICY = Policy(
-    Mode.AUTO, TierPolicy(TARGET, 1, 16), TierPolicy(0.05, 1, 16), stabilization=300, window=60
+    Mode.AUTO, TierPolicy(TARGET, 1, 16), TierPolicy(TARGET, 1, 16), stabilization=300, window=60
 )
 
 
@@ -46,10 +47,17 @@ IDLE = signals(load=0.0, latency=None, samples=0.0, in_flight=0.0)
 
 
 class Tier:
-    """The prefill tier through time: pods become ready only when told."""
+    """A tier through time: pods become ready only when told."""
 
-    def __init__(self, current: int, ready: int | None = None, policy: Policy = POLICY) -> None:
+    def __init__(
+        self,
+        current: int,
+        ready: int | None = None,
+        policy: Policy = POLICY,
+        decoders: bool = False,
+    ) -> None:
         self.policy = policy
+        self.decoders = decoders
         self.state = State()
         self.now = 1000.0
         self.current = current
@@ -57,11 +65,12 @@ class Tier:
 
     def look(self, seen: TierSignals, after: float = 15.0) -> TierDecision:
         self.now += after
-        observation = Observation(TierView(self.current, self.ready, seen), TierView(1, 1))
-        decision = decide(observation, self.policy, self.state, self.now)
+        view = TierView(self.current, self.ready, seen)
+        decision = decide(Observation(view, view), self.policy, self.state, self.now)
         self.state = decision.state
-        self.current = decision.prefill.desired
-        return decision.prefill
+        tier = decision.decode if self.decoders else decision.prefill
+        self.current = tier.desired
+        return tier
 
     def look_for(self, seconds: float, seen: TierSignals) -> list[TierDecision]:
         decisions = []
@@ -114,7 +123,7 @@ def test_pods_that_never_come_do_not_freeze_the_tier() -> None:
 
 
 def test_a_load_beyond_the_measured_capacity_grows_the_tier_before_the_target_is_missed() -> None:
-    tier = Tier(2)
+    tier = Tier(2, decoders=True)
     assert tier.look(signals(load=2000, latency=TARGET * 1.1)).desired == 3
     # One replica fails at 1000: at most 850 are planned for, also while the third one starts.
     decision = tier.look(signals(load=4000, latency=TARGET * 1.1))
@@ -162,7 +171,7 @@ def test_one_look_at_more_load_renews_the_stabilization_window() -> None:
 
 
 def test_a_tier_does_not_shrink_to_where_it_failed_before() -> None:
-    tier = Tier(2)
+    tier = Tier(2, decoders=True)
     tier.look(signals(load=2000, latency=TARGET * 1.1))
     tier.ready = 3
     tier.look_for(600, signals(load=2000, latency=TARGET * 0.2))
@@ -230,12 +239,13 @@ def test_bounds_hold_without_metrics_too() -> None:
 
 
 def test_a_new_target_forgets_what_the_old_one_taught() -> None:
-    tier = Tier(2)
+    tier = Tier(2, decoders=True)
     tier.look(signals(load=2000, latency=TARGET * 1.1))
-    tier.policy = replace(POLICY, prefill=TierPolicy(TARGET * 10, 1, 16))
+    assert tier.state.decode.breached is not None
+    tier.policy = replace(POLICY, decode=TierPolicy(TARGET * 10, 1, 16))
     tier.ready = 3
     tier.look(signals(load=2000, latency=TARGET))
-    assert tier.state.prefill.breached is None
+    assert tier.state.decode.breached is None
 
 
 def test_every_input_is_in_the_decision() -> None:
@@ -252,7 +262,7 @@ def test_every_input_is_in_the_decision() -> None:
 
 
 def test_decoders_grow_by_tpot() -> None:
-    view = TierView(1, 1, signals(load=8, latency=0.1))
+    view = TierView(1, 1, signals(load=8, latency=TARGET * 2))
     decision = decide(Observation(TierView(1, 1, IDLE), view), POLICY, State(), 0.0)
     assert (decision.decode.desired, decision.decode.reason) == (2, Reason.TPOT_ABOVE_TARGET)
     assert decision.prefill.desired == 1
@@ -261,7 +271,21 @@ def test_decoders_grow_by_tpot() -> None:
 TRUST = st.sampled_from(Freshness)
 NUMBER = st.one_of(st.none(), st.floats(0, 1e6))
 SIGNAL = st.builds(Signal, NUMBER, TRUST)
-SIGNALS = st.builds(TierSignals, SIGNAL, SIGNAL, st.floats(0, 100), SIGNAL, st.booleans())
+QUEUE = st.one_of(
+    st.none(),
+    st.builds(Queue, st.floats(0, 1e3), st.floats(0, 1e5), st.floats(0.01, 1e3), st.floats(0, 1e4)),
+)
+SIGNALS = st.builds(
+    TierSignals,
+    SIGNAL,
+    SIGNAL,
+    st.floats(0, 100),
+    SIGNAL,
+    st.booleans(),
+    queue=QUEUE,
+    before=NUMBER,
+    handoff=NUMBER,
+)
 VIEW = st.builds(TierView, st.integers(0, 40), st.integers(0, 40), SIGNALS)
 TIME = st.one_of(st.none(), st.floats(0, 5000))
 PEAK = st.one_of(st.none(), st.builds(Peak, st.floats(0.001, 1e5), st.floats(0, 5000)))
@@ -278,12 +302,14 @@ STATE = st.builds(
     ),
     breached=PEAK,
     proven=PEAK,
+    work=st.one_of(st.none(), st.floats(1e-6, 1.0)),
+    evidence=st.floats(0, 100),
 )
 NOW = st.floats(4000, 6000)
 
 
 def once(view: TierView, state: TierState, now: float) -> Decision:
-    return decide(Observation(view, TierView(1, 1)), POLICY, State(prefill=state), now)
+    return decide(Observation(view, view), POLICY, State(state, state), now)
 
 
 @given(VIEW, STATE, NOW)
@@ -293,6 +319,7 @@ def test_any_decision_is_within_bounds_and_repeatable(
 ) -> None:
     decision = once(view, state, now)
     assert 1 <= decision.prefill.desired <= 16
+    assert 1 <= decision.decode.desired <= 16
     assert decision == once(view, state, now)
 
 
@@ -305,6 +332,7 @@ def test_nothing_that_is_not_fresh_ever_lowers(
     if Freshness.FRESH not in (seen.load.freshness, seen.latency.freshness):
         decision = once(view, state, now)
         assert decision.prefill.desired >= min(view.current, 16)
+        assert decision.decode.desired >= min(view.current, 16)
 
 
 @given(
@@ -318,7 +346,7 @@ def test_nothing_that_is_not_fresh_ever_lowers(
 def test_more_demand_never_means_fewer_replicas(
     view: TierView, state: TierState, now: float, loads: list[float], latencies: list[float]
 ) -> None:
-    desired = [
+    decisions = [
         once(
             replace(
                 view,
@@ -331,7 +359,9 @@ def test_more_demand_never_means_fewer_replicas(
             ),
             state,
             now,
-        ).prefill.desired
+        )
         for load, latency in zip(loads, latencies, strict=True)
     ]
-    assert desired[0] <= desired[1]
+    low, high = decisions
+    assert low.prefill.desired <= high.prefill.desired
+    assert low.decode.desired <= high.decode.desired

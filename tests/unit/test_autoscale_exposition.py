@@ -101,9 +101,11 @@ def test_reads_a_proxys_metrics() -> None:
         f'{metrics.KV_EXPECTED_TOKENS}{{decoder="d-0"}} 143\n'
         f'{metrics.KV_MOVED_TOKENS}{{decoder="d-0"}} 142\n'
         f"{metrics.COMPLETION_TOKENS} NaN\n"
+        f'{metrics.REQUESTS}{{outcome="ok"}} 4\n{metrics.REQUESTS}{{outcome="client_error"}} 1\n'
     )
     sample = read(text)
     assert (sample.offered, sample.prompt_tokens) == (7, 700)
+    assert (sample.refused, sample.ended) == (1, 5)
     assert (sample.in_flight_prefill, sample.in_flight_decode) == (1, 2)
     assert (sample.kv_expected, sample.kv_moved) == ({"d-0": 143}, {"d-0": 142})
     assert sample.completion_tokens is None

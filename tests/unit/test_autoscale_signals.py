@@ -93,7 +93,7 @@ def test_the_queue_is_told_by_the_time_spent_in_it() -> None:
 
 
 def test_the_load_before_is_told_only_of_a_whole_window() -> None:
-    rising = history(*(ProxySample(prompt_tokens=t * t) for t in range(0, 121, 15)))
+    rising = history(*(ProxySample(offered=t * t, prompt_tokens=t) for t in range(0, 121, 15)))
     later = replace(WINDOW, start=60, end=120)
     assert signals.prefill(rising, later).before == pytest.approx(60)
     assert signals.prefill(rising, WINDOW).before is None
@@ -120,3 +120,17 @@ def test_decoders_drain_where_clearly_fewer_are_in_flight() -> None:
     assert signals.decode(falling, WINDOW).draining
     wobbling = history(*(ProxySample(in_flight_decode=n) for n in (5, 3, 4, 5, 2)))
     assert not signals.decode(wobbling, WINDOW).draining
+
+
+def test_the_load_is_of_what_arrived_though_the_tokens_are_told_with_the_answers() -> None:
+    def at(time: float, answered: float) -> ProxySample:
+        return ProxySample(
+            offered=20 * time,
+            refused=10 * time,
+            ended=answered,
+            prompt_tokens=200 * answered,
+            prefill=Histogram((1.0,), (answered, answered), answered),
+        )
+
+    one = history(at(0, 0), at(60, 120), step=60)
+    assert signals.prefill(one, WINDOW).load.value == pytest.approx(10 * 200)

@@ -14,10 +14,12 @@ class Words:
     latency: str
     load: str
     above: Reason
+    serial: bool
+    """Whether a replica serves one request after the other, so that queueing theory applies."""
 
 
-PREFILL: Final = Words("prefillers", "TTFT p95", "prompt tokens/s", Reason.TTFT_ABOVE_TARGET)
-DECODE: Final = Words("decoders", "TPOT p95", "requests in flight", Reason.TPOT_ABOVE_TARGET)
+PREFILL: Final = Words("prefillers", "TTFT p95", "prompt tokens/s", Reason.TTFT_ABOVE_TARGET, True)
+DECODE: Final = Words("decoders", "TPOT p95", "requests in flight", Reason.TPOT_ABOVE_TARGET, False)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pd_operator.autoscale import memory
 from pd_operator.autoscale.case import Case
 from pd_operator.autoscale.decision import Reason, TierState
-from pd_operator.autoscale.queueing import VARIABILITY, needed, useful
+from pd_operator.autoscale.queueing import MOST, VARIABILITY, needed, useful
 from pd_operator.autoscale.window import Freshness
 
 LONGER = 2.5
@@ -78,15 +78,16 @@ def _by_load(case: Case, state: TierState, factor: float) -> int:
     load, target, queue = case.view.signals.load.value, case.tier.target, case.view.signals.queue
     if load is None or target is None or load == 0:
         return 0
+    if not case.words.serial:
+        capacity = memory.capacity(case, state)
+        return 0 if capacity is None else math.ceil(load * factor / capacity - _ROUNDING)
     work = memory.work(case, state)
-    if work is not None and queue is not None and queue.requests > 0:
-        service = work * load / queue.requests
-        # Requests longer than the mean need part of the target for themselves.
-        slack = max(target - LONGER * service, target / 4)
-        ahead = _ahead(case, state, load)
-        return needed(ahead * factor * work, service, slack, case.policy.late)
-    capacity = memory.capacity(case, state)
-    return 0 if capacity is None else math.ceil(load * factor / capacity - _ROUNDING)
+    if work is None or queue is None:
+        return 0
+    service = work * load / queue.requests
+    # Requests longer than the mean need part of the target for themselves.
+    slack = max(target - LONGER * service, target / 4)
+    return needed(_ahead(case, state, load) * factor * work, service, slack, case.policy.late)
 
 
 def _ahead(case: Case, state: TierState, load: float) -> float:
@@ -105,7 +106,9 @@ def _ahead(case: Case, state: TierState, load: float) -> float:
 def _useful(case: Case, state: TierState) -> int:
     """Replicas beyond which more cannot help."""
     load, queue = case.view.signals.load.value or 0.0, case.view.signals.queue
-    if queue is None:
+    if not case.words.serial:
         return useful(load)
+    if queue is None:
+        return MOST
     work = memory.work(case, state)
     return useful(queue.busy if work is None else load * work)

@@ -50,7 +50,7 @@ def unsettled(case: Case, state: TierState) -> float:
 
 def learn(case: Case, state: TierState) -> TierState:
     """The state with what settled evidence teaches: a replica's work, and what it bears."""
-    return _learn_bearing(case, _learn_work(case, state))
+    return _learn_work(case, state) if case.words.serial else _learn_bearing(case, state)
 
 
 def _learn_work(case: Case, state: TierState) -> TierState:

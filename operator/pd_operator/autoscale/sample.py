@@ -18,6 +18,10 @@ class ProxySample:
     """
 
     offered: float | None = None
+    refused: float | None = None
+    """Requests whose fault was the client's: they were offered, and are no load."""
+    ended: float | None = None
+    """Requests that are over, with whatever outcome."""
     prompt_tokens: float | None = None
     completion_tokens: float | None = None
     in_flight_prefill: float | None = None
@@ -37,8 +41,11 @@ def read(text: str) -> ProxySample:
 
 def from_exposition(exposition: Exposition) -> ProxySample:
     """The sample in an exposition."""
+    outcomes = exposition.by_label(metrics.REQUESTS, "outcome")
     return ProxySample(
         offered=exposition.value(metrics.REQUESTS_OFFERED),
+        refused=exposition.value(metrics.REQUESTS, outcome="client_error"),
+        ended=None if outcomes is None else sum(outcomes.values()),
         prompt_tokens=exposition.value(metrics.PROMPT_TOKENS_OFFERED),
         completion_tokens=exposition.value(metrics.COMPLETION_TOKENS),
         in_flight_prefill=exposition.value(metrics.IN_FLIGHT, tier=metrics.TIER_PREFILL),

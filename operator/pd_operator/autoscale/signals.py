@@ -27,6 +27,8 @@ DRAINED_PART = 0.1
 """A backlog drains where so many requests, and such a part, were answered beyond those arrived."""
 CHANCE = 2.0
 """Standard deviations of a count that are taken for chance."""
+LENGTH_SECONDS = 300.0
+"""The mean length of a prompt is taken over so long."""
 WHOLE = 0.9
 """A window that is covered to this part counts as seen."""
 
@@ -38,8 +40,18 @@ def offered(sample: ProxySample) -> float | None:
     return sample.offered
 
 
+def refused(sample: ProxySample) -> float | None:
+    """Requests that were refused for the client's fault."""
+    return sample.refused
+
+
+def ended(sample: ProxySample) -> float | None:
+    """Requests that are over."""
+    return sample.ended
+
+
 def prompt_tokens(sample: ProxySample) -> float | None:
-    """Prompt tokens that arrived."""
+    """Prompt tokens of the requests that were prefilled, or are over."""
     return sample.prompt_tokens
 
 
@@ -86,7 +98,7 @@ def requests(history: History, window: Range) -> Signal:
 
 def prefill(history: History, window: Range) -> TierSignals:
     """The prefill tier's signals."""
-    load = _signal(history, window, prompt_tokens, rate(history, window, prompt_tokens))
+    load = _signal(history, window, prompt_tokens, _offered_load(history, window))
     # Only streams have a TTFT; the prefill answer bounds it from below for the others.
     first, first_count = percentile(history, window, ttft)
     answer, answer_count = percentile(history, window, prefill_time)
@@ -156,9 +168,27 @@ def _waiting(history: History, window: Range, get: Number) -> float | None:
     return None
 
 
+def _offered_load(history: History, window: Range) -> float | None:
+    """Prompt tokens that arrived per second.
+
+    The proxy learns a prompt's tokens from the prefiller, so its counter is about what was
+    answered. What arrived is taken to be as long as the prompts answered lately.
+    """
+    came, told = rate(history, window, offered), rate(history, window, prompt_tokens)
+    if came is None or told is None:
+        return None
+    came -= min(came, rate(history, window, refused) or 0.0)
+    lately = replace(window, start=window.end - LENGTH_SECONDS)
+    answers = distribution(history, lately, prefill_time)
+    answered = answers.counts[-1] if answers is not None else 0.0
+    over = max(answered, sum(increase(history, lately, ended).values()))
+    tokens = sum(increase(history, lately, prompt_tokens).values())
+    return came * tokens / over if over > 0 and tokens > 0 else max(came, told)
+
+
 def _draining(history: History, window: Range, answered: float) -> bool:
     """Whether clearly more requests were prefilled than arrived: a backlog is being worked off."""
-    came = arrived(history, window)
+    came = _came(history, window)
     return answered - came >= max(DRAINED_LEAST, DRAINED_PART * came)
 
 
@@ -182,7 +212,7 @@ def _emptying(history: History, window: Range) -> bool:
 def _queue(history: History, window: Range, load: float | None) -> Queue | None:
     """By Little's law: the seconds spent per second are the requests present."""
     seen = distribution(history, window, prefill_time)
-    seconds, came = span(history, window), arrived(history, window)
+    seconds, came = span(history, window), _came(history, window)
     if seen is None or load is None or seconds <= 0 or came <= 0 or seen.counts[-1] <= 0:
         return None
     return Queue(
@@ -200,7 +230,7 @@ def _before(history: History, window: Range) -> float | None:
     start, end = covered(history, earlier)
     if end - start < WHOLE * length:
         return None
-    return rate(history, earlier, prompt_tokens)
+    return _offered_load(history, earlier)
 
 
 def _handoff(history: History, window: Range) -> float | None:
@@ -212,6 +242,12 @@ def _handoff(history: History, window: Range) -> float | None:
 
 def _best(*trust: Freshness) -> Freshness:
     return min(trust, key=list(Freshness).index)
+
+
+def _came(history: History, window: Range) -> float:
+    """Requests that arrived in the window and are load."""
+    no_load = sum(increase(history, window, refused).values())
+    return max(0.0, arrived(history, window) - no_load)
 
 
 def arrived(history: History, window: Range) -> float:

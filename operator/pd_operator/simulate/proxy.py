@@ -36,18 +36,19 @@ class SimulatedProxy:
     completion_tokens: int = 0
     prefilling: int = 0
     decoding: int = 0
+    done: int = 0
     _ttft: _Buckets = field(default_factory=lambda: _Buckets(metrics.TTFT_BUCKETS))
     _prefill: _Buckets = field(default_factory=lambda: _Buckets(metrics.TTFT_BUCKETS))
     _tpot: _Buckets = field(default_factory=lambda: _Buckets(metrics.TPOT_BUCKETS))
 
-    def arrived(self, prompt: int) -> None:
+    def arrived(self) -> None:
         """A request came and waits for its prefill."""
         self.offered += 1
-        self.prompt_tokens += prompt
         self.prefilling += 1
 
-    def prefilled(self, seconds: float) -> None:
+    def prefilled(self, prompt: int, seconds: float) -> None:
         """A prefill ended so long after the arrival; the request is a decoder's now."""
+        self.prompt_tokens += prompt
         self.prefilling -= 1
         self.decoding += 1
         self._prefill.observe(seconds)
@@ -59,6 +60,7 @@ class SimulatedProxy:
     def ended(self, tokens: int, tpot: float | None) -> None:
         """A request got its last token."""
         self.decoding -= 1
+        self.done += 1
         self.completion_tokens += tokens
         if tpot is not None:
             self._tpot.observe(tpot)
@@ -67,6 +69,8 @@ class SimulatedProxy:
         """What a scrape would read now."""
         return ProxySample(
             offered=self.offered,
+            refused=0.0,
+            ended=self.done,
             prompt_tokens=self.prompt_tokens,
             completion_tokens=self.completion_tokens,
             in_flight_prefill=self.prefilling,

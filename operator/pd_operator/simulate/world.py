@@ -114,7 +114,7 @@ class World:
 
     def _arrive(self, job: Job) -> None:
         self._run.jobs.append(job)
-        self._proxy.arrived(job.request.prompt)
+        self._proxy.arrived()
         self._dispatch(job)
 
     def _dispatch(self, job: Job) -> None:
@@ -133,7 +133,7 @@ class World:
 
     def _prefilled(self, job: Job, prefiller: Prefiller) -> None:
         prefiller.pending -= 1
-        self._proxy.prefilled(self._now - job.request.time)
+        self._proxy.prefilled(job.request.prompt, self._now - job.request.time)
         transfer = self._setting.transfer_per_token * job.request.prompt
         self._at(self._now + transfer, "join", job, None)
         self._sweep()
