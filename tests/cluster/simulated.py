@@ -3,7 +3,7 @@
 import json
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -27,7 +27,7 @@ _MARK: Final = "kwok.x-k8s.io/node"
 
 
 def manifest(
-    name: str, capacity: Mapping[str, str], labels: Mapping[str, str], tainted: bool
+    name: str, capacity: Mapping[str, str], labels: Mapping[str, str], taints: Sequence[str]
 ) -> dict[str, Any]:
     """A Node object that kwok will take for its own."""
     return {
@@ -43,8 +43,7 @@ def manifest(
                 **labels,
             },
         },
-        # Pods that do not tolerate this are not meant for it and stay on the real node.
-        "spec": {"taints": [{"key": _MARK, "effect": "NoSchedule"}] if tainted else []},
+        "spec": {"taints": [{"key": key, "effect": "NoSchedule"} for key in taints]},
         "status": {"capacity": dict(capacity), "allocatable": dict(capacity)},
     }
 
@@ -56,18 +55,18 @@ def simulated_nodes(
     *,
     labels: Mapping[str, str] | None = None,
     prefix: str = "simulated",
-    tainted: bool = False,
+    taints: Sequence[str] = (),
     layout: Layout = Layout(),  # noqa: B008 - frozen
 ) -> Iterator[list[str]]:
     """Have `count` more nodes in the cluster; yields their names, all Ready.
 
     capacity: what each node has. labels: what each is labelled with, besides the usual.
-    tainted: only pods that tolerate `kwok.x-k8s.io/node` come to them.
+    taints: only pods that tolerate these keys come to them.
     At the end nodes and the pods on them are gone. Raises UserError.
     """
     kubeconfig = _kubeconfig(layout)
     names = [f"{prefix}-{number}" for number in range(count)]
-    nodes = [manifest(name, capacity, labels or {}, tainted) for name in names]
+    nodes = [manifest(name, capacity, labels or {}, taints) for name in names]
     listing = json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes})
     program = programs.kwok()
 

@@ -6,7 +6,7 @@ from tests.cluster.simulated import GPU_NODE, manifest
 
 
 def test_a_node_has_its_capacity_and_is_marked_for_kwok() -> None:
-    node = manifest("n-0", GPU_NODE, {"gpu": "h100"}, tainted=False)
+    node = manifest("n-0", GPU_NODE, {"gpu": "h100"}, taints=())
     assert node["status"]["allocatable"] == node["status"]["capacity"] == GPU_NODE
     assert node["metadata"]["annotations"] == {"kwok.x-k8s.io/node": "fake"}
     assert node["metadata"]["labels"]["gpu"] == "h100"
@@ -16,5 +16,5 @@ def test_a_node_has_its_capacity_and_is_marked_for_kwok() -> None:
 
 
 def test_a_tainted_node_refuses_pods_that_are_not_meant_for_it() -> None:
-    node = manifest("n-0", GPU_NODE, {}, tainted=True)
-    assert node["spec"]["taints"] == [{"key": "kwok.x-k8s.io/node", "effect": "NoSchedule"}]
+    node = manifest("n-0", GPU_NODE, {}, taints=["nvidia.com/gpu"])
+    assert node["spec"]["taints"] == [{"key": "nvidia.com/gpu", "effect": "NoSchedule"}]
