@@ -1,0 +1,1 @@
+"""The autoscaler behind the interfaces of other programs."""
