@@ -23,7 +23,9 @@ _LENGTHS = (1, 2, 3, 5, 8, 13, 21, 34, 40, 48, 55, 63, 64, 65, 80, 100, 128, 129
 
 def _prompt(words: int, salt: str) -> str:
     """A prompt that no other one is a prefix of."""
-    return " ".join([salt, *(_WORDS[(i * 7 + words) % len(_WORDS)] for i in range(words))])
+    return " ".join(
+        [str(words), salt, *(_WORDS[(i * 7 + words) % len(_WORDS)] for i in range(words))]
+    )
 
 
 @pytest.fixture(scope="module")
