@@ -101,15 +101,16 @@ def _prune(
     snapshot: Snapshot, desired: Desired, wanted: Iterable[Manifest], replicas: Replicas
 ) -> Iterator[Ref]:
     names = {(m["kind"], m["metadata"]["name"]) for m in wanted}
-    kept = {
-        old.name
-        for old in superseded(snapshot, desired)
-        if not _may_go(old, snapshot, desired, replicas)
-    }
+    old = superseded(snapshot, desired)
+    kept = {o.name for o in old if not _may_go(o, snapshot, desired, replicas)}
     for identity, found in snapshot.children.items():
         if identity in names or identity[0] not in _PRUNED or not _ours(found):
             continue
-        if found.ref.kind == kinds.STATEFUL_SET and found.ref.name in kept:
+        if found.ref.kind == kinds.STATEFUL_SET:
+            if found.ref.name in kept:
+                continue
+        elif old:
+            # Pods of the old revision may still need it: their ConfigMap, the Mooncake master.
             continue
         yield found.ref
 

@@ -115,6 +115,21 @@ def test_what_is_not_desired_any_more_is_pruned_with_its_uid() -> None:
     assert all(ref.uid and ref.resource_version == "7" for ref in planned.delete)
 
 
+def test_what_the_old_revision_needs_stays_as_long_as_it_serves() -> None:
+    store = wanted({"mooncake": {"store": {"enabled": True, "segmentSize": "64Mi"}}})
+    there = [*everything(store), *others(OLD)]
+    begun = snapshot([*there, *tiers(OLD, ready=0)])
+    assert plan(begun, OLD, ONE).delete == ()
+    done = plan(snapshot([*there, *tiers(OLD)]), OLD, ONE)
+    assert {ref.kind.name for ref in done.delete} == {"StatefulSet"}
+    after = plan(snapshot([*others(store), *others(OLD), *tiers(OLD)]), OLD, ONE)
+    assert {str(ref) for ref in after.delete} == {
+        "ConfigMap tiny-engine",
+        "Deployment tiny-mooncake",
+        "Service tiny-mooncake",
+    }
+
+
 def test_only_own_objects_are_pruned() -> None:
     def extra(**metadata: Any) -> Manifest:
         made = live(OLD.objects[0], **metadata)
