@@ -51,8 +51,14 @@ def make(layout: Layout) -> None:
     _issue(pki, "server", "/CN=server", "both")
     for name, subject in CLIENTS.items():
         _issue(pki, f"{name}-client", subject, "client")
-        target = layout.kubeconfig if name == "admin" else layout.config / f"{name}.kubeconfig"
-        _write_private(target, kubeconfig(pki, name))
+        if name != "admin":
+            _write_private(layout.config / f"{name}.kubeconfig", kubeconfig(pki, name))
+    write_kubeconfig(layout)
+
+
+def write_kubeconfig(layout: Layout) -> None:
+    """The administrator's kubeconfig."""
+    _write_private(layout.kubeconfig, kubeconfig(layout.pki, "admin"))
 
 
 def kubeconfig(pki: Path, client: str) -> str:

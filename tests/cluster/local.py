@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -39,6 +40,7 @@ def up(layout: Layout) -> None:
     with _lock():
         if _goes_on(layout, fingerprint) and _continue(layout, binaries):
             return
+        begin = time.monotonic()
         _clear(layout)
         machine.check_ports()
         try:
@@ -50,7 +52,8 @@ def up(layout: Layout) -> None:
         note = registry.read()
         if note:
             registry.write(replace(note, fingerprint=fingerprint))
-        say(WHO, f"up; kubectl is {layout.bin / 'kubectl'}")
+        took = time.monotonic() - begin
+        say(WHO, f"up after {took:.1f} s; kubectl is {layout.bin / 'kubectl'}")
 
 
 def down(layout: Layout) -> None:
@@ -130,6 +133,7 @@ def _continue(layout: Layout, binaries: Path) -> bool:
     missing = start.missing(layout)
     say(WHO, f"starting {', '.join(missing)} again" if missing else "runs already")
     try:
+        start.commands_for_user(layout, binaries)
         start.programs(layout, binaries, missing)
         start.wait_until_ready(layout)
     except UserError as error:

@@ -22,6 +22,7 @@ _COMMANDS: Final = {
     "mount": "mount",
     "setsid": "util-linux",
 }
+_SYSTEM: Final = ("/usr/sbin", "/sbin")
 _CNI_FOLDERS: Final = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
 _CNI_PLUGINS: Final = ("ptp", "host-local", "portmap", "loopback")
 _CNI_PACKAGE: Final = "containernetworking-plugins"
@@ -38,6 +39,9 @@ def prepare(state: Path) -> Path:
         raise UserError("the local cluster needs Linux; elsewhere use CLUSTER=kind with Docker")
     if os.geteuid() != 0:
         raise UserError("the local cluster needs root; run the command with sudo, or CLUSTER=kind")
+    path = os.environ.get("PATH", os.defpath).split(":")
+    # A root shell made by `su` alone may lack these, where nft and ip are.
+    os.environ["PATH"] = ":".join([*path, *(name for name in _SYSTEM if name not in path)])
     packages = {pack for command, pack in _COMMANDS.items() if shutil.which(command) is None}
     if _cni_folder() is None:
         packages.add(_CNI_PACKAGE)

@@ -66,7 +66,9 @@ def set_up() -> None:
     # The packet filter gives a Service's address another target, but the kernel first wants a
     # route to it, which a machine without a default route has not.
     run(["ip", "route", "replace", SERVICE_CIDR, "dev", "lo", "src", ADDRESS])
-    (_SYSCTL / "net/ipv4/ip_forward").write_text("1")
+    forward = _SYSCTL / "net/ipv4/ip_forward"
+    if forward.read_text().strip() != "1":
+        forward.write_text("1")
     if "-P FORWARD DROP" in attempt("iptables", "-w", "-S", "FORWARD"):  # as Docker sets it
         for match in _FORWARD:
             run(["iptables", "-w", "-I", "FORWARD", *match, "-j", "ACCEPT"])

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -61,17 +62,10 @@ def all_anew(layout: Layout, binaries: Path, texts: dict[str, str]) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         certificates.make(layout)
+        commands_for_user(layout, binaries)
         mounts.bind(layout.state / "kubelet", layout.kubelet)
         network.set_up()
         _make_cgroups()
-        wrappers.write(
-            layout,
-            {
-                "kubectl": [str(binaries / "kube"), "kubectl"],
-                "helm": [str(binaries / "helm")],
-                "ctr": ["ctr", "-a", str(layout.socket), "-n", "k8s.io"],
-            },
-        )
     with stage(WHO, "starting etcd, the API server and containerd"):
         programs(layout, binaries, ["etcd", "apiserver", "containerd"])
         _wait_for_containerd(layout)
@@ -88,6 +82,19 @@ def all_anew(layout: Layout, binaries: Path, texts: dict[str, str]) -> None:
     with stage(WHO, "starting the node and the controllers"):
         programs(layout, binaries, [name for name in commands.PROGRAMS if name in missing(layout)])
         wait_until_ready(layout)
+
+
+def commands_for_user(layout: Layout, binaries: Path) -> None:
+    """The kubeconfig and .cluster/bin, which another choice of CLUSTER may have changed."""
+    certificates.write_kubeconfig(layout)
+    wrappers.write(
+        layout,
+        {
+            "kubectl": [str(binaries / "kube"), "kubectl"],
+            "helm": [str(binaries / "helm")],
+            "ctr": ["ctr", "-a", str(layout.socket), "-n", "k8s.io"],
+        },
+    )
 
 
 def programs(layout: Layout, binaries: Path, names: list[str]) -> None:
@@ -152,7 +159,11 @@ def _dns_ready() -> bool:
 
 def _make_cgroups() -> None:
     root = Path("/sys/fs/cgroup")
-    if (root / "cgroup.controllers").exists():
+    controllers = root / "cgroup.controllers"
+    if controllers.exists():  # version 2: one hierarchy, whose controllers must be let through
+        for name in controllers.read_text().split():
+            with suppress(OSError):  # the kubelet tells it where one that it needs is missing
+                (root / "cgroup.subtree_control").write_text(f"+{name}")
         (root / CGROUP).mkdir(exist_ok=True)
         return
     for hierarchy in root.iterdir():

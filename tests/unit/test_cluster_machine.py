@@ -100,6 +100,7 @@ def test_plugins_that_no_package_brings_are_told(
 
 def _complete(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     """A machine that has everything."""
+    monkeypatch.setenv("PATH", os.environ["PATH"])  # restored at the end
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(machine, "ensure", lambda _: None)
