@@ -1,6 +1,8 @@
 """The operator's own Prometheus metrics."""
 
+from collections.abc import Callable
 from enum import StrEnum
+from typing import Final
 
 from prometheus_client import (
     CollectorRegistry,
@@ -11,7 +13,8 @@ from prometheus_client import (
     generate_latest,
 )
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+_without_created: Final[Callable[[], None]] = disable_created_metrics  # it has no types
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Result(StrEnum):
@@ -35,7 +38,7 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry | None = None) -> None:
         self._registry = registry or CollectorRegistry()
-        disable_created_metrics()
+        _without_created()
         self._reconciles = Counter(
             "pd_operator_reconciles", "Reconciles by result.", ["result"], registry=self._registry
         )
