@@ -8,9 +8,9 @@ from pd_operator.status.facts import Facts, Verdict
 from pd_shared import labels
 
 _WORDS = {
-    labels.PREFILLER: "prefiller",
-    labels.DECODER: "decoder",
-    labels.PROXY: "proxy",
+    labels.PREFILLER: "prefillers",
+    labels.DECODER: "decoders",
+    labels.PROXY: "proxies",
     labels.MOONCAKE: "Mooncake master",
 }
 READY = "AllReady"
@@ -93,8 +93,8 @@ def _tier(facts: Facts, component: str) -> Verdict:
     tier, wanted, word = facts.tier(component), facts.wanted(component), _WORDS[component]
     found = current(facts.snapshot, tier)
     if found is None:
-        return Verdict("False", NOT_CREATED, f"the {word}s are not created yet")
-    counts = f"{min(found.ready, wanted)} of {wanted} {word}s ready"
+        return Verdict("False", NOT_CREATED, f"the {word} are not created yet")
+    counts = f"{min(found.ready, wanted)} of {wanted} {word} ready"
     if serves(facts.snapshot, tier, wanted):
         return Verdict("True", READY, counts)
     complaint = facts.snapshot.complaints.get(found.name)
@@ -134,8 +134,8 @@ def _deployment(facts: Facts, component: str) -> Verdict:
     word = _WORDS[component]
     found = _find(facts, component)
     if found is None:
-        return Verdict("False", NOT_CREATED, f"the {word} is not created yet")
-    counts = f"{min(found.ready, found.replicas)} of {found.replicas} ready"
+        return Verdict("False", NOT_CREATED, f"{word}: not created yet")
+    counts = f"{min(found.ready, found.replicas)} of {found.replicas} {word} ready"
     if found.complete:
         return Verdict("True", READY, counts)
     if found.problem:
