@@ -85,6 +85,7 @@ class Dispatcher:
             result = await self._attempt(job, prefiller, decoder, legs)
             if isinstance(result, str):
                 return result
+            job.failure = result
             if self._context.now() >= end or not self._again(job, result):
                 return self._give_up(job)
 
@@ -222,7 +223,6 @@ class Dispatcher:
 
     def _again(self, job: Job, failure: Failure) -> bool:
         """Whether to dispatch once more after this failure."""
-        job.failure = failure
         log("warning", "attempt failed", reason=failure.reason, request=job.request_id.decode())
         if failure.backend is not None:
             job.tried.add(failure.backend)

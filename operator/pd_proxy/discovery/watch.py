@@ -127,12 +127,12 @@ async def connect(settings: Config) -> KubernetesPods:
     try:
         if "KUBERNETES_SERVICE_HOST" in os.environ:
             _config.load_incluster_config(client_configuration=result)
-        else:
+        elif "KUBECONFIG" in os.environ:
             await _config.load_kube_config(client_configuration=result, persist_config=False)
+        else:
+            raise ConfigError("there is no cluster around; give KUBECONFIG, or --backends FILE")
     except (config.ConfigException, OSError) as error:
-        raise ConfigError(
-            f"no access to a cluster: {error}; give KUBECONFIG, or --backends FILE"
-        ) from error
+        raise ConfigError(f"no access to the cluster: {error}") from error
     return KubernetesPods(result, settings)
 
 

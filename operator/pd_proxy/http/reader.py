@@ -38,6 +38,7 @@ class Reader:
         self._error: ProxyError | None = None
         self._upgrade = False
         self._resumed = False
+        self._fed = 0  # bytes of this message
         self.expects = False
         self.in_message = False
         self.in_head = False
@@ -47,7 +48,6 @@ class Reader:
         self._url = b""
         self._headers: Headers = []
         self._head_size = 0
-        self._fed = 0
         self._first = b""
         self._more: list[bytes] | None = None
         self._body_size = 0

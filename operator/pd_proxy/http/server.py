@@ -129,7 +129,7 @@ class Connection(asyncio.Protocol):
         self._closing = True
         if self._transport is not None:
             self._transport.close()
-            self.deadline = self._server.now() + LINGER_SECONDS
+            self.deadline = self._server.now() + STALL_SECONDS
 
     def abort(self) -> None:
         """Close at once."""
@@ -139,7 +139,7 @@ class Connection(asyncio.Protocol):
     def answered(self, keep_alive: bool) -> None:
         """The current call has its answer."""
         self._current = None
-        if not keep_alive:
+        if not keep_alive or self._server.closing:
             self._queue.clear()
             self.close()
             return
@@ -214,6 +214,8 @@ class Server:
         self.on_invalid = on_invalid
         self.on_refused = on_refused
         self.draining = False
+        """Whether each answer says that it is the last on its connection."""
+        self.closing = False
         self.connections: set[Connection] = set()
         self._empty = asyncio.Event()
         self._loop = asyncio.get_running_loop()
@@ -229,7 +231,8 @@ class Server:
         return found
 
     def stop_accepting(self) -> None:
-        """Accept no more clients, and close those without a request."""
+        """Accept no more clients, and close each as soon as it has no request."""
+        self.closing = True
         if self._server is not None:
             self._server.close()
             self._server = None

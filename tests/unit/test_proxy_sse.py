@@ -1,0 +1,94 @@
+"""Server-sent events, in whatever pieces they come."""
+
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pd_proxy.sse import EventStream, usage_of
+from tests.engine_sim import answers
+
+_TEXT = st.text(max_size=12) | st.sampled_from(
+    ["data: [DONE]", '"usage":{"completion_tokens":99', '"choices":[]', "\n\n", ": x", "\r\n"]
+)
+
+
+def feed(stream: EventStream, data: bytes, cuts: list[int]) -> bytes:
+    last = 0
+    out = b""
+    for cut in [*sorted(c % (len(data) + 1) for c in cuts), len(data)]:
+        part = data[last:cut]
+        last = cut
+        if part:
+            got = stream.feed(part)
+            assert got == b"" or got.endswith(b"\n\n") or got.endswith(b"\n\r\n")
+            out += got
+    return out
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    parts=st.lists(_TEXT, min_size=1, max_size=8),
+    chat=st.booleans(),
+    usage=st.booleans(),
+    comments=st.booleans(),
+    crlf=st.booleans(),
+    cuts=st.lists(st.integers(0, 5000), max_size=10),
+)
+def test_counts_do_not_depend_on_the_pieces(
+    parts: list[str], chat: bool, usage: bool, comments: bool, crlf: bool, cuts: list[int]
+) -> None:
+    body: dict[str, Any] = {"stream_options": {"include_usage": usage}}
+    body["messages" if chat else "prompt"] = []
+    # In a chat a part without text is no token, but the last has a finish reason.
+    filled = [part or "x" for part in parts]
+    events = answers.events(body, "id", filled, 7)
+    data = (b": keep-alive\n\n" if comments else b"").join([b"", *events])
+    if crlf:
+        data = data.replace(b"\n", b"\r\n")
+    stream = EventStream(count=True)
+    assert feed(stream, data, cuts) == data
+    assert stream.rest() == b""
+    assert stream.tokens == len(filled)
+    assert stream.done
+    assert stream.completion_tokens == (len(filled) if usage else None)
+    assert stream.prompt_tokens == (7 if usage else None)
+    assert not stream.error_first
+
+
+@settings(deadline=None, max_examples=300)
+@given(data=st.binary(max_size=300), cuts=st.lists(st.integers(0, 300), max_size=6))
+def test_any_bytes_pass_unchanged(data: bytes, cuts: list[int]) -> None:
+    stream = EventStream(count=True)
+    assert feed(stream, data, cuts) + stream.rest() == data
+
+
+def test_an_event_is_kept_back_until_it_is_whole() -> None:
+    stream = EventStream(count=True)
+    assert stream.feed(b'data: {"a"') == b""
+    assert stream.feed(b":1}\n") == b""
+    assert stream.feed(b"\ndata") == b'data: {"a":1}\n\n'
+    assert stream.rest() == b"data"
+
+
+def test_an_endless_event_passes_in_parts() -> None:
+    stream = EventStream(count=True)
+    passed = sum(len(stream.feed(b"x" * 65536)) for _ in range(40))
+    assert passed >= 1024 * 1024
+
+
+def test_error_first() -> None:
+    stream = EventStream(count=True)
+    stream.feed(b'data: {"error":{"message":"x"}}\n\n')
+    assert stream.error_first
+
+
+@settings(deadline=None)
+@given(text=st.text() | st.just('"usage":{"completion_tokens":9}'), prompt=st.integers(0, 10**6))
+def test_usage_is_read_from_the_answer_and_not_from_its_text(text: str, prompt: int) -> None:
+    answer = answers.whole({"messages": []}, "id", text, prompt, 5)
+    assert usage_of(json.dumps(answer, separators=(",", ":")).encode()) == (prompt, 5)
+    assert usage_of(json.dumps(answer).encode()) == (prompt, 5)
+    del answer["usage"]
+    assert usage_of(json.dumps(answer, separators=(",", ":")).encode()) == (None, None)
