@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -44,8 +44,8 @@ class _Target:
     tried: dict[str, float] = field(default_factory=dict)
     """When each proxy was last asked."""
     failing: set[str] = field(default_factory=set)
-    # Two answers of one proxy must be taken in the order of its counters.
-    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    asking: set[str] = field(default_factory=set)
+    """Never twice at once: two answers of one proxy could change places."""
 
 
 class ProxyScaler:
@@ -83,7 +83,8 @@ class ProxyScaler:
             self._targets[key] = target
         target.deployment, target.fleet = deployment, fleet(deployment, snapshot)
         target.addresses, target.looked = addresses, now
-        await self._renew(target, self._interval)
+        # A proxy that comes or goes may not answer at all: a reconcile does not wait for that.
+        await self._renew(target, self._interval, target.fleet.proxies)
         return _outlook(target)
 
     def forget(self, namespace: str, name: str) -> None:
@@ -110,43 +111,47 @@ class ProxyScaler:
     async def _round(self, key: Key, target: _Target) -> None:
         before = target.shown
         # Half an interval: a look between two rounds must not push the next scrape out.
-        await self._renew(target, self._interval / 2)
+        await self._renew(target, self._interval / 2, target.addresses.keys())
         if target.shown != before and self._targets.get(key) is target:
             self._wake(*key)
 
-    async def _renew(self, target: _Target, age: float) -> None:
-        """Ask the proxies that were not asked for `age` seconds, and decide."""
+    async def _renew(self, target: _Target, age: float, proxies: Collection[str]) -> None:
+        """Ask those of the proxies that were not asked for `age` seconds, and decide."""
         try:
-            async with target.lock:
-                await self._ask(target, age)
-                self._decide(target)
+            await self._ask(target, age, proxies)
+            self._decide(target)
         except Exception:
             # One PDDeployment that breaks the rule must neither stop the others' nor its own
             # reconcile: the last decision stands.
             _LOG.exception("autoscaling of %s failed", target.deployment.metadata.name)
 
-    async def _ask(self, target: _Target, age: float) -> None:
+    async def _ask(self, target: _Target, age: float, proxies: Collection[str]) -> None:
         now = self._clock()
         due = {
             uid: address
             for uid, address in target.addresses.items()
-            if uid not in target.tried or now - target.tried[uid] >= age
+            if uid in proxies
+            and uid not in target.asking
+            and (uid not in target.tried or now - target.tried[uid] >= age)
         }
         target.tried = {
             uid: now if uid in due else tried
             for uid, tried in {**target.tried, **dict.fromkeys(due, now)}.items()
             if uid in target.addresses
         }
+        target.asking.update(due)
         await asyncio.gather(*(self._ask_one(target, uid, ip) for uid, ip in due.items()))
 
     async def _ask_one(self, target: _Target, uid: str, address: str) -> None:
         try:
             sample = await self._scrape(address)
         except ScrapeError as error:
-            if uid not in target.failing:
+            if uid in target.fleet.proxies and uid not in target.failing:
                 target.failing.add(uid)
                 _LOG.warning("%s: %s", target.deployment.metadata.name, error)
             return
+        finally:
+            target.asking.discard(uid)
         target.failing.discard(uid)
         target.track = target.track.record(uid, self._clock(), sample, self._interval)
 

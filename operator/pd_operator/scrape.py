@@ -56,7 +56,7 @@ class Scraper:
                         raise ScrapeError(f"{url} answered {response.status}")
                     text = await _text(response)
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                raise ScrapeError(f"{url}: {error or 'no answer in time'}") from error
+                raise ScrapeError(f"{url}: {str(error) or 'no answer in time'}") from error
         try:
             return read(text)
         except ExpositionError as error:

@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -80,6 +81,8 @@ class World:
         self.at_once = 0
         self.most_at_once = 0
         self.busy = True
+        self.held: asyncio.Event | None = None
+        self.begun = asyncio.Event()
         self.scaler = ProxyScaler(INTERVAL, self.scrape, self.wake, lambda: self.now)
 
     def wake(self, namespace: str, name: str) -> None:
@@ -87,9 +90,10 @@ class World:
 
     async def scrape(self, address: str) -> ProxySample:
         self.asked.append(address)
+        self.begun.set()
         self.at_once += 1
         self.most_at_once = max(self.most_at_once, self.at_once)
-        await asyncio.sleep(0)
+        await (asyncio.sleep(0) if self.held is None else self.held.wait())
         self.at_once -= 1
         if address in self.down:
             raise ScrapeError(f"{address} is down")
@@ -296,3 +300,45 @@ def test_only_ready_proxies_must_answer_and_only_ready_pods_serve() -> None:
     assert found.proxies == {"p1"}
     assert (found.prefill.wanted, found.prefill.applied, found.prefill.ready) == (1, 3, 1)
     assert (found.decode.wanted, found.decode.applied, found.decode.ready) == (1, None, 0)
+
+
+async def test_a_look_does_not_wait_for_a_proxy_that_is_not_ready_but_a_round_reads_it() -> None:
+    world = World()
+    seen = replace(
+        snapshot(),
+        pods=(pod(labels.PROXY, "p1"), pod(labels.PROXY, "p2", ready=False)),
+    )
+    await world.scaler.look(deployment(), seen)
+    assert world.asked == ["10.0.0.1"]
+    await world.scaler.round()
+    assert world.asked == ["10.0.0.1", "10.0.0.2"]
+
+
+async def test_only_a_ready_proxy_that_fails_is_worth_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    world.down = {"10.0.0.1", "10.0.0.2"}
+    seen = replace(
+        snapshot(),
+        pods=(pod(labels.PROXY, "p1"), pod(labels.PROXY, "p2", ready=False)),
+    )
+    await world.scaler.look(deployment(), seen)
+    for _ in range(3):
+        world.step()
+        await world.scaler.round()
+    assert [record.getMessage() for record in caplog.records] == ["tiny: 10.0.0.1 is down"]
+
+
+async def test_a_look_does_not_wait_for_a_round() -> None:
+    world = World()
+    before = await world.look()
+    world.step()
+    world.held = asyncio.Event()
+    world.begun.clear()
+    running = asyncio.create_task(world.scaler.round())
+    await world.begun.wait()
+    assert await world.look() == before
+    world.held.set()
+    await running
+    assert len(world.asked) == 2

@@ -1,5 +1,7 @@
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
+import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
@@ -19,9 +21,12 @@ class Proxy:
         self.status = 200
         self.headers: dict[str, str] = {}
         self.asked: list[str] = []
+        self.silent = False
 
     async def answer(self, request: web.Request) -> web.Response:
         self.asked.append(request.path)
+        if self.silent:
+            await asyncio.Event().wait()
         return web.Response(text=self.text, status=self.status, headers=self.headers)
 
 
@@ -93,3 +98,12 @@ async def test_a_refused_connection_is_said(unused_tcp_port: int) -> None:
     async with Scraper(unused_tcp_port) as scraper:
         with pytest.raises(ScrapeError, match=f"127.0.0.1:{unused_tcp_port}/metrics"):
             await scraper("127.0.0.1")
+
+
+async def test_a_proxy_that_does_not_answer_is_said_in_words(
+    proxy: Proxy, scraper: Scraper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy.silent = True
+    monkeypatch.setattr(scraper._session, "_timeout", aiohttp.ClientTimeout(total=0.05))
+    with pytest.raises(ScrapeError, match=r"/metrics: .*(time|Time)"):
+        await scraper("127.0.0.1")
