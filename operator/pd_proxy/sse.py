@@ -45,7 +45,16 @@ class EventStream:
         """The whole events up to here; a begun one is kept back for its rest."""
         if self._tail or not data.endswith(b"\n\n"):
             data = self._cut(self._tail + data)
-        if self._count and data:
+        if not self._count or not data:
+            return data
+        # By far the most common: one event, of one line. JSON has no line break of its own.
+        if self.tokens and data.startswith(b"data: {") and data.find(b"\n") == len(data) - 2:
+            self.tokens += 1
+            if _USAGE in data:
+                self._read_usage(data)
+                if _NO_CHOICES in data:
+                    self.tokens -= 1
+        else:
             self._look(data)
         return data
 
@@ -67,7 +76,6 @@ class EventStream:
         if self.tokens == 0 or data[:1] == b":" or b"\n:" in data or b"\r" in data:
             self._look_closely(data)
         else:
-            # JSON has no line break of its own, so each of these ends an event.
             self.tokens += data.count(b"\n\n")
             if data.endswith(_DONE):
                 self.done = True
