@@ -15,7 +15,7 @@ from pd_proxy.log import log
 from pd_proxy.proxy import Proxy
 
 
-async def _run(config_file: Path, backends_file: Path | None) -> None:
+async def _run(config_file: Path, backends_file: Path | None) -> int:
     config = load(config_file)
     proxy = Proxy(config)
     stop = asyncio.Event()
@@ -25,26 +25,27 @@ async def _run(config_file: Path, backends_file: Path | None) -> None:
     if backends_file is not None:
         read_file(backends_file)  # what is wrong at the start is said at the start
         await proxy.start(follow_file(backends_file, proxy.backends))
-        await _until(stop, proxy)
-        return
+        return await _until(stop, proxy)
     # The client for Kubernetes is large; without a cluster it is not needed.
     from pd_proxy.discovery import watch  # noqa: PLC0415
 
     api = await watch.connect(config)
     try:
         await proxy.start(watch.Follower(api, config, proxy.backends).run())
-        await _until(stop, proxy)
+        return await _until(stop, proxy)
     finally:
         await api.close()
 
 
-async def _until(stop: asyncio.Event, proxy: Proxy) -> None:
+async def _until(stop: asyncio.Event, proxy: Proxy) -> int:
     # What was made until here lives as long as the process; only requests make garbage.
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 50)
-    await stop.wait()
+    ends = [asyncio.create_task(event.wait()) for event in (stop, proxy.broken)]
+    await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     await proxy.drain()
+    return 1 if proxy.broken.is_set() else 0
 
 
 def main() -> int:
@@ -56,12 +57,11 @@ def main() -> int:
     )
     arguments = parser.parse_args()
     try:
-        uvloop.run(_run(arguments.config, arguments.backends))
+        return uvloop.run(_run(arguments.config, arguments.backends))
     except ConfigError as error:
         log("error", "not started", error=str(error))
         print(f"pd_proxy: {error}", file=sys.stderr)
         return 2
-    return 0
 
 
 if __name__ == "__main__":

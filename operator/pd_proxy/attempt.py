@@ -50,6 +50,7 @@ class Context:
     deadlines: Deadlines
     kv: KvProtocol
     now: Callable[[], float]
+    """The loop's clock, to the microsecond: uvloop's own time() has whole milliseconds."""
 
 
 class Leg(Protocol):

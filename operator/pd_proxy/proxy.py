@@ -1,6 +1,7 @@
 """The proxy as a whole: what it is made of, how it starts and how it drains."""
 
 import asyncio
+import time
 from collections.abc import Coroutine
 from typing import Any, Final
 
@@ -40,14 +41,15 @@ class Proxy:
         self._config = config
         self._drain_seconds = drain_seconds
         self._linger_seconds = linger_seconds
-        loop = asyncio.get_running_loop()
         timeouts = config.timeouts
         shortest = min(timeouts.prefill, timeouts.first_token, timeouts.between_tokens)
         self._deadlines = Deadlines(min(_STEP_SECONDS, shortest / 4))
         self.metrics = Metrics()
         self.backends = Backends()
         self._bootstrap = Bootstrap(self.backends, timeouts.bootstrap)
-        context = Context(self.metrics, self._deadlines, Mooncake(timeouts.bootstrap), loop.time)
+        context = Context(
+            self.metrics, self._deadlines, Mooncake(timeouts.bootstrap), time.monotonic
+        )
         self.api = Api(context, Dispatcher(context, self.backends, timeouts), config.limits)
         self._server = Server(
             self.api.handle, config.limits, self._deadlines, on_invalid=self.api.invalid
@@ -55,9 +57,11 @@ class Proxy:
         admin = Admin(self.metrics, self.backends, self.not_ready)
         self._admin = Server(admin.handle, _ADMIN_LIMITS, self._deadlines)
         self._counters = KvCounters(
-            self.backends, self.metrics, lambda: self.api.last_arrival, loop.time, poll_seconds
+            self.backends, self.metrics, lambda: self.api.last_arrival, time.monotonic, poll_seconds
         )
         self._tasks: list[asyncio.Task[None]] = []
+        self.broken = asyncio.Event()
+        """A part has ended that should not; the process must start anew."""
         self.port = self.admin_port = 0
         """Where it listens, once it does."""
 
@@ -114,7 +118,7 @@ class Proxy:
         if not task.cancelled() and (error := task.exception()) is not None:
             self.metrics.internal_errors += 1
             log("error", "a part of the proxy has ended", kind=type(error).__name__)
-            asyncio.get_running_loop().stop()
+            self.broken.set()
 
     async def _sweep(self) -> None:
         while True:

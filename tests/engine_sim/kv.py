@@ -4,6 +4,9 @@ import asyncio
 import json
 import uuid
 from dataclasses import dataclass, field
+from typing import Final
+
+_LINE: Final = 2**26
 
 
 @dataclass
@@ -104,7 +107,7 @@ class Fetcher:
         began = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(self._wait):
-                reader, writer = await asyncio.open_connection(host, int(port))
+                reader, writer = await asyncio.open_connection(host, int(port), limit=_LINE)
                 try:
                     writer.write(transfer.encode() + b"\n")
                     line = await reader.readline()

@@ -135,6 +135,25 @@ async def test_head_over_the_limit_is_431(data: bytes) -> None:
         assert (status, error["code"]) == (431, 431)
 
 
+async def test_large_bodies_of_all_together_are_limited() -> None:
+    async with rig() as r:
+        server = r.proxy._server
+        server.bodies_bytes = 500_000
+        r.decoders[0].faults.hang = True
+        asking = [asyncio.create_task(r.complete("p" * 200_000)) for _ in range(2)]
+        await until(lambda: len(r.decoders[0].seen) == 2)
+        reply = await r.complete("p" * 200_000)
+        assert reply.status == 503
+        assert reply.headers["retry-after"] == "1"
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+        await until(lambda: server.held == 0)
+        r.decoders[0].faults.hang = False
+        assert (await r.complete("p" * 200_000)).status == 200
+        await until(lambda: server.held == 0)
+
+
 async def test_trailers_are_dropped() -> None:
     async with rig() as r:
         client = await Client.open(r.port)

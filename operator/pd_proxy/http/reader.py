@@ -25,7 +25,8 @@ class Reader:
     """Parses one connection's bytes; calls `ready` for each request.
 
     `feed` returns the error that ends the connection, if any. `expects` is True while the client
-    waits for `100 Continue` before it sends the body.
+    waits for `100 Continue` before it sends the body. `body_size` are the bytes of a body that is
+    not complete.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class Reader:
         self._head_size = 0
         self._first = b""
         self._more: list[bytes] | None = None
-        self._body_size = 0
+        self.body_size = 0
 
     def feed(self, data: bytes) -> ProxyError | None:
         """Parse more bytes; the error must be answered and the connection closed."""
@@ -68,8 +69,8 @@ class Reader:
         if self.in_head and self._fed > self._header_limit:
             self._error = _header_error(self._header_limit)
         elif self.in_message and not self.in_head:
-            spent = self._fed - self._body_size
-            if spent > 2 * self._header_limit + _CHUNK_OVERHEAD * self._body_size:
+            spent = self._fed - self.body_size
+            if spent > 2 * self._header_limit + _CHUNK_OVERHEAD * self.body_size:
                 self._error = _bad("the chunks carry too little for what they cost")
         return self._error
 
@@ -145,8 +146,8 @@ class Reader:
 
     def on_body(self, data: bytes) -> None:
         """See httptools."""
-        self._body_size += len(data)
-        if self._body_size > self._body_limit:
+        self.body_size += len(data)
+        if self.body_size > self._body_limit:
             self._stop(_body_error(self._body_limit))
         if self._more is not None:
             self._more.append(data)
@@ -160,19 +161,20 @@ class Reader:
         if self._upgrade:
             return  # the body is still to come
         self.in_message = self._resumed = self.expects = False
-        self._fed = 0
+        self._fed = self.body_size = 0
+        body = self._first if self._more is None else b"".join(self._more)
+        self._first, self._more = b"", None
         self._ready(
             Request(
                 self._method,
                 self._url,
                 self._url.partition(b"?")[0],
                 self._headers,
-                self._first if self._more is None else b"".join(self._more),
+                body,
                 self._keep_alive,
                 self._version_11,
             )
         )
-        self._first, self._more = b"", None
 
     def _stop(self, error: ProxyError) -> None:
         self._error = error

@@ -24,6 +24,11 @@ STALL_SECONDS: Final = 120.0
 LINGER_SECONDS: Final = 2.0
 """After a refusal: so long may a client go on sending before the connection closes."""
 
+BODIES_BYTES: Final = 128 * 1024 * 1024
+"""Bodies of all clients together; each is held up to four times on its way to the engines."""
+_SMALL_BYTES: Final = 65536
+"""A client that holds less is not counted."""
+
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -39,6 +44,7 @@ class Connection(asyncio.Protocol):
         self._pumping = False
         self._closing = False
         self._reading = True
+        self._held = 0
         self.write_paused = False
         self.deadline = NEVER
 
@@ -68,6 +74,7 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self._closing = True
         self._queue.clear()
+        self._server.held -= self._held
         self._server.leave(self)
         self._server.deadlines.discard(self)
         call, self._current = self._current, None
@@ -85,8 +92,11 @@ class Connection(asyncio.Protocol):
             self._closing = True
             self._pump()
             return
-        if self._current is not None:
-            self.deadline = NEVER
+        if reader.body_size > _SMALL_BYTES and not self._has_room():
+            self._queue.append(_no_room())
+            self._closing = True
+            self._pump()
+        elif self._current is not None:
             if self._queue:
                 self._stop_reading()
         elif reader.in_message:
@@ -139,6 +149,8 @@ class Connection(asyncio.Protocol):
     def answered(self, keep_alive: bool) -> None:
         """The current call has its answer."""
         self._current = None
+        if self._held:
+            self._has_room()
         if not keep_alive or self._server.closing:
             self._queue.clear()
             self.close()
@@ -151,8 +163,23 @@ class Connection(asyncio.Protocol):
             self._reading = True
             self._transport.resume_reading()
 
+    def _has_room(self) -> bool:
+        """Count what this client holds; whether all together hold no more than they may."""
+        held = self._reader.body_size
+        if self._current is not None:
+            held += len(self._current.request.body)
+        held += sum(len(item.body) for item in self._queue if isinstance(item, Request))
+        self._server.held += held - self._held
+        self._held = held
+        return self._server.held <= self._server.bodies_bytes
+
     def _ready(self, request: Request) -> None:
+        if self._closing:
+            return
         self._queue.append(request)
+        if len(request.body) > _SMALL_BYTES and not self._has_room():
+            self._queue[-1] = _no_room()
+            self._closing = True
         if self._current is None:
             self._pump()
 
@@ -193,6 +220,10 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
 
+def _no_room() -> ProxyError:
+    return overloaded("too many large requests; come again in a moment")
+
+
 class Server:
     """A listening address, its connections and the handler of their calls.
 
@@ -216,6 +247,9 @@ class Server:
         self.draining = False
         """Whether each answer says that it is the last on its connection."""
         self.closing = False
+        self.held = 0
+        """Bytes of large bodies in memory."""
+        self.bodies_bytes = BODIES_BYTES
         self.connections: set[Connection] = set()
         self._empty = asyncio.Event()
         self._loop = asyncio.get_running_loop()

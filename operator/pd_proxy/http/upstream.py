@@ -45,6 +45,7 @@ class Upstream(asyncio.Protocol):
         "_headers",
         "_listener",
         "_parser",
+        "_paused",
         "_pool",
         "_status",
         "_transport",
@@ -60,6 +61,7 @@ class Upstream(asyncio.Protocol):
         self._status = 0
         self._head_done = False
         self._framed = False
+        self._paused = False
         self.idle_since = 0.0
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -85,14 +87,17 @@ class Upstream(asyncio.Protocol):
             self._transport.abort()
 
     def pause(self) -> None:
-        """Read no more until resume()."""
-        if self._transport is not None and not self._transport.is_closing():
+        """Read no more until resume(), or until the exchange ends."""
+        if not self._paused and self.usable and self._transport is not None:
+            self._paused = True
             self._transport.pause_reading()
 
     def resume(self) -> None:
         """Read again."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        if self._paused:
+            self._paused = False
+            if self.usable and self._transport is not None:
+                self._transport.resume_reading()
 
     @property
     def usable(self) -> bool:
@@ -155,6 +160,7 @@ class Upstream(asyncio.Protocol):
 
     def _finish(self, keep: bool) -> None:
         listener, self._listener = self._listener, None
+        self.resume()  # the client may have stopped reading at the very end
         if keep:
             self._pool.give_back(self)
         elif self._transport is not None:
