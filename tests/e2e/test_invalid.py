@@ -25,13 +25,14 @@ def test_an_invalid_spec_makes_nothing(
 
     until(told, 30, "Valid=False")
     valid = kube.condition("wrong", namespace, "Valid")
-    assert "mooncake.store.segmentSize" in valid["message"]
+    assert "prefill.resources.limits[memory]" in valid["message"]
+    assert "segmentSize" in valid["message"]
     assert valid["reason"] not in ("", "Valid")
     ready = kube.condition("wrong", namespace, "Ready")
     assert ready["status"] == "False"
     assert kube.list(_KINDS, namespace, f"{labels.DEPLOYMENT}=wrong") == []
     described = kube.kubectl("describe", "pdd", "wrong", "-n", namespace)
-    assert "mooncake.store.segmentSize" in described
+    assert "prefill.resources.limits[memory]" in described
 
 
 def test_an_edit_to_an_invalid_spec_leaves_the_children(
@@ -42,8 +43,8 @@ def test_an_edit_to_an_invalid_spec_leaves_the_children(
     selector = f"{labels.DEPLOYMENT}=edited"
     until(lambda: len(kube.list("statefulset", namespace, selector)) == 2, 30, "StatefulSets")
     before = {c["metadata"]["uid"] for c in kube.list(_KINDS, namespace, selector)}
-    # An underscore spells the same flag, which CEL's rules do not see.
-    manifest["spec"]["engine"]["args"].append("--tensor_parallel_size=2")
+    # CEL compares no quantities.
+    manifest["spec"]["decode"]["resources"]["requests"]["memory"] = "64Gi"
     kube.apply(manifest, namespace)
 
     def told() -> bool:
@@ -52,7 +53,7 @@ def test_an_edit_to_an_invalid_spec_leaves_the_children(
     until(told, 30, "Valid=False")
     after = {c["metadata"]["uid"] for c in kube.list(_KINDS, namespace, selector)}
     assert before <= after
-    assert "engine.args" in kube.condition("edited", namespace, "Valid")["message"]
+    assert "decode.resources" in kube.condition("edited", namespace, "Valid")["message"]
 
 
 def test_a_name_that_is_taken_is_told_and_left_alone(
