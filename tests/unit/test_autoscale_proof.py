@@ -41,6 +41,22 @@ def test_requests_of_two_proxies_add_up_but_a_decoder_that_both_watch_does_not()
     assert (result.expected, result.moved) == (350, 350)
 
 
+def test_what_a_decoder_had_cached_need_not_move() -> None:
+    def sample(expected: float, moved: float, cached: float) -> ProxySample:
+        return ProxySample(
+            kv_expected={"d": expected}, kv_moved={"d": moved}, kv_cached={"d": cached}
+        )
+
+    one = history(("a", 0, sample(0, 0, 0)), ("a", 15, sample(1000, 360, 640)))
+    result = proof(one, WINDOW)
+    assert (result.expected, result.moved) == (360, 360)
+    # Nothing else is excused, and more cached than expected is no debt.
+    one = history(("a", 0, sample(0, 0, 0)), ("a", 15, sample(1000, 0, 640)))
+    assert (proof(one, WINDOW).expected, proof(one, WINDOW).moved) == (360, 0)
+    one = history(("a", 0, sample(0, 0, 0)), ("a", 15, sample(100, 0, 640)))
+    assert proof(one, WINDOW).expected == 0
+
+
 def test_the_newest_expected_tokens_are_not_settled() -> None:
     one = history(
         ("a", 0, kv({"d": 0}, {"d": 0})),

@@ -14,7 +14,10 @@ ByDecoder = Callable[[ProxySample], Mapping[str, float] | None]
 
 @dataclass(frozen=True)
 class Proof:
-    """Prompt tokens in the range; the settled pair without the newest that were expected."""
+    """Prompt tokens in the range; the settled pair without the newest that were expected.
+
+    What a decoder had in its own prefix cache is not expected to move.
+    """
 
     expected: float
     moved: float
@@ -27,11 +30,16 @@ def proof(history: History, window: Range) -> Proof:
     """The numbers of the range over all proxies and decoders."""
     settled = replace(window, end=window.end - SETTLE_SECONDS)
     moved = _told(history, window, lambda sample: sample.kv_moved)
+    cached = _told(history, window, lambda sample: sample.kv_cached)
+
+    def expected(within: Range) -> float:
+        return max(0.0, _sent(history, within, lambda sample: sample.kv_expected) - cached)
+
     return Proof(
-        expected=_sent(history, window, lambda sample: sample.kv_expected),
+        expected=expected(window),
         moved=moved,
         recomputed=_told(history, window, lambda sample: sample.kv_recomputed),
-        settled_expected=_sent(history, settled, lambda sample: sample.kv_expected),
+        settled_expected=expected(settled),
         settled_moved=moved,
     )
 

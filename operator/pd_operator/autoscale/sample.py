@@ -32,6 +32,7 @@ class ProxySample:
     kv_expected: Mapping[str, float] | None = None
     kv_moved: Mapping[str, float] | None = None
     kv_recomputed: Mapping[str, float] | None = None
+    kv_cached: Mapping[str, float] | None = None
 
 
 def read(text: str) -> ProxySample:
@@ -56,4 +57,5 @@ def from_exposition(exposition: Exposition) -> ProxySample:
         kv_expected=exposition.by_label(metrics.KV_EXPECTED_TOKENS, "decoder"),
         kv_moved=exposition.by_label(metrics.KV_MOVED_TOKENS, "decoder"),
         kv_recomputed=exposition.by_label(metrics.KV_RECOMPUTED_TOKENS, "decoder"),
+        kv_cached=exposition.by_label(metrics.KV_CACHED_TOKENS, "decoder"),
     )
