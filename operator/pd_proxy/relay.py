@@ -134,6 +134,9 @@ class Relay:
 
     def on_lost(self, reason: str) -> None:
         """See Listener."""
+        if self._told_all():
+            self.on_end()
+            return
         self._end()
         self._attempt.decoder.failed(self._context.now())
         if self._attempt.committed:
@@ -145,6 +148,9 @@ class Relay:
         """See Watched."""
         attempt = self._attempt
         self.abort()
+        if self._told_all():
+            self.on_end()
+            return
         if attempt.committed:
             self._break(TIMEOUT, "the engine did not go on in time")
             return
@@ -153,6 +159,10 @@ class Relay:
             return
         attempt.decoder.failed(self._context.now())
         attempt.fail(Failure("decode_timeout", attempt.decoder, outcome=TIMEOUT))
+
+    def _told_all(self) -> bool:
+        """Whether the stream's own end went out: nothing, an error least, may come after it."""
+        return self._attempt.committed and self._events is not None and self._events.done
 
     # The client's side.
 

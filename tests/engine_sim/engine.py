@@ -225,6 +225,11 @@ class Engine:
                 await asyncio.Event().wait()
             await response.chunk(event)
             await asyncio.sleep(self.per_token)
+        if faults.lost_after_done:
+            response.reset()
+            return
+        if faults.stall_after_done:
+            await asyncio.Event().wait()
         response.end()
 
     def metrics(self) -> str:

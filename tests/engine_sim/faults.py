@@ -22,6 +22,10 @@ class Faults:
     """A stream ends well-formed after so many tokens, without [DONE]."""
     stall_after_tokens: int | None = None
     """A stream stops after so many tokens and stays open."""
+    lost_after_done: bool = False
+    """The connection is reset once [DONE] was sent, before the body's own end."""
+    stall_after_done: bool = False
+    """The connection stays open once [DONE] was sent, without the body's own end."""
     slow_kv: float = 0.0
     """Seconds that a transfer takes."""
     bootstrap_down: bool = False

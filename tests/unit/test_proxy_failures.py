@@ -158,6 +158,17 @@ async def test_a_cut_event_is_not_passed_on() -> None:
         assert "error" in reply.events()[-1]
 
 
+@pytest.mark.parametrize("fault", ["lost_after_done", "stall_after_done"])
+async def test_nothing_comes_after_a_streams_end(fault: str) -> None:
+    async with rig(seconds={"betweenTokens": 0.3}, per_token=0.001) as r:
+        setattr(r.decoders[0].faults, fault, True)
+        reply = await r.complete("p", stream=True)
+        assert reply.whole
+        assert right(reply, "p")
+        assert await r.metric("pd_proxy_requests_total", outcome="ok") == 1
+        await until(lambda: quiet(r))
+
+
 async def test_a_stream_without_its_end_gets_an_error() -> None:
     async with rig() as r:
         r.decoders[0].faults.end_without_done_after = 3
