@@ -29,6 +29,7 @@ from tools.paths import cache
 from tools.stages import UserError, say, stage
 
 WHO: Final = "cluster"
+_WATCHERS: Final = ("controller-manager", "scheduler")
 
 
 def up(layout: Layout) -> None:
@@ -132,6 +133,11 @@ def _continue(layout: Layout, binaries: Path) -> bool:
     """Start the programs that ended; False where the cluster does not get well by that."""
     missing = start.missing(layout)
     say(WHO, f"starting {', '.join(missing)} again" if missing else "runs already")
+    if {"etcd", "apiserver"} & set(missing):
+        # They miss what changes until they watch again; the scheduler ends itself over a pod that
+        # was meanwhile replaced by one of the same name.
+        processes.end(lambda one: one.run == layout.run and one.name in _WATCHERS)
+        missing = start.missing(layout)
     try:
         start.commands_for_user(layout, binaries)
         start.programs(layout, binaries, missing)

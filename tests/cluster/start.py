@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -18,7 +19,17 @@ from tests.cluster import (
     wrappers,
 )
 from tests.cluster.api import Api, is_ready
-from tests.cluster.layout import ADDRESS, API_SERVICE, CGROUP, DEVICES, DNS_READY_PORT, NODE, Layout
+from tests.cluster.command import run
+from tests.cluster.layout import (
+    ADDRESS,
+    API_SERVICE,
+    CGROUP,
+    DEVICES,
+    DNS_READY_PORT,
+    KUBELET_PORT,
+    NODE,
+    Layout,
+)
 from tools.paths import BUILD
 from tools.stages import UserError, stage
 
@@ -53,7 +64,7 @@ def missing(layout: Layout) -> list[str]:
 def all_anew(layout: Layout, binaries: Path, texts: dict[str, str]) -> None:
     with stage(WHO, "preparing the node"):
         registry.write(registry.Note(layout.state, "", network.settings(), tuple(network.tables())))
-        shutil.rmtree(layout.logs, ignore_errors=True)
+        _keep_logs(layout)
         for folder in (layout.logs, layout.config, layout.state / "etcd"):
             folder.mkdir(parents=True, exist_ok=True)
         (layout.state / "etcd").chmod(0o700)
@@ -68,11 +79,11 @@ def all_anew(layout: Layout, binaries: Path, texts: dict[str, str]) -> None:
         _make_cgroups()
     with stage(WHO, "starting etcd, the API server and containerd"):
         programs(layout, binaries, ["etcd", "apiserver", "containerd"])
-        _wait_for_containerd(layout)
+        _wait_for_containerd(layout, binaries)
         if containers.remove_containers(layout):
             processes.end(lambda process: process.name == "containerd")
             programs(layout, binaries, ["containerd"])
-            _wait_for_containerd(layout)
+            _wait_for_containerd(layout, binaries)
         containers.remove_stale_images(layout, _current_images())
         _load_pause()
         api = Api(layout)
@@ -82,6 +93,14 @@ def all_anew(layout: Layout, binaries: Path, texts: dict[str, str]) -> None:
     with stage(WHO, "starting the node and the controllers"):
         programs(layout, binaries, [name for name in commands.PROGRAMS if name in missing(layout)])
         wait_until_ready(layout)
+
+
+def _keep_logs(layout: Layout) -> None:
+    """Keep the logs of the run before this one, which may tell why this one became necessary."""
+    previous = layout.state / "logs.previous"
+    if layout.logs.exists():
+        shutil.rmtree(previous, ignore_errors=True)
+        layout.logs.rename(previous)
 
 
 def commands_for_user(layout: Layout, binaries: Path) -> None:
@@ -97,19 +116,28 @@ def commands_for_user(layout: Layout, binaries: Path) -> None:
     )
 
 
-def programs(layout: Layout, binaries: Path, names: list[str]) -> None:
-    for name in names:
-        if name == "containerd":
-            executable = Path(shutil.which("containerd") or "containerd")
-            processes.start(layout, name, executable, arguments(layout, name))
-        else:
-            processes.start(layout, name, binaries / "kube", [name, *arguments(layout, name)])
+def programs(layout: Layout, binaries: Path, names: Collection[str]) -> None:
+    """Start programs, each when what it needs from the first moment on is there."""
+    for name in commands.PROGRAMS:
+        if name in names:
+            if name == "kubelet":
+                _wait_for_containerd(layout, binaries)
+            _start(layout, binaries, name)
 
 
-def _wait_for_containerd(layout: Layout) -> None:
+def _start(layout: Layout, binaries: Path, name: str) -> None:
+    if name == "containerd":
+        executable = Path(shutil.which("containerd") or "containerd")
+        processes.start(layout, name, executable, arguments(layout, name))
+    else:
+        processes.start(layout, name, binaries / "kube", [name, *arguments(layout, name)])
+
+
+def _wait_for_containerd(layout: Layout, binaries: Path) -> None:
     processes.wait_with(
         layout, ["containerd"], lambda: containers.answers(layout), "containerd to answer"
     )
+    run([str(binaries / "kube"), "cri-wait", "-socket", str(layout.socket)])
 
 
 def _load_pause() -> None:
@@ -127,6 +155,9 @@ def wait_until_ready(layout: Layout) -> None:
             raise UserError(f"the API server refused {path}: {answer.body}")
 
     def ready() -> bool:
+        # What the API server knows of the node may be older than the kubelet that runs now.
+        if not network.connects(ADDRESS, KUBELET_PORT):
+            return False
         node = api.node(NODE)
         free = (node or {}).get("status", {}).get("allocatable", {})
         devices = all(free.get(name) == str(count) for name, count in DEVICES.items())

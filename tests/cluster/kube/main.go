@@ -28,6 +28,7 @@ import (
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
 
+	"pd-operator.io/tests/cluster/kube/criwait"
 	"pd-operator.io/tests/cluster/kube/deviceplugin"
 )
 
@@ -53,6 +54,7 @@ var programs = map[string]func() int{
 	"kubectl":       runKubectl,
 	"etcd":          func() int { etcdmain.Main(os.Args); return 0 },
 	"coredns":       func() int { coremain.Run(); return 0 },
+	"cri-wait":      criwait.Main,
 	"device-plugin": deviceplugin.Main,
 }
 
