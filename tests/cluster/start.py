@@ -18,7 +18,7 @@ from tests.cluster import (
     registry,
     wrappers,
 )
-from tests.cluster.api import Api, is_ready
+from tests.cluster.api import Answer, Api, Manifest, is_ready
 from tests.cluster.command import run
 from tests.cluster.layout import (
     ADDRESS,
@@ -150,9 +150,7 @@ def wait_until_ready(layout: Layout) -> None:
     api = Api(layout)
     processes.wait_with(layout, ["etcd", "apiserver"], api.ready, "the API server to become ready")
     for path, manifest in files.dns().items():
-        answer = api.apply(path, manifest)
-        if answer.code not in (200, 201):
-            raise UserError(f"the API server refused {path}: {answer.body}")
+        _apply(layout, api, path, manifest)
 
     def ready() -> bool:
         # What the API server knows of the node may be older than the kubelet that runs now.
@@ -178,6 +176,21 @@ def wait_until_ready(layout: Layout) -> None:
     )
     processes.wait_with(layout, ["proxy"], _proxy_routes, "kube-proxy to route Services")
     processes.wait_with(layout, ["coredns"], _dns_ready, "CoreDNS to become ready")
+
+
+def _apply(layout: Layout, api: Api, path: str, manifest: Manifest) -> None:
+    """Apply an object, more than once where a server that has just started does not take it yet."""
+    answer = Answer(0, "")
+
+    def done() -> bool:
+        nonlocal answer
+        answer = api.apply(path, manifest)
+        return answer.code in (200, 201)
+
+    try:
+        processes.wait_with(layout, ["apiserver"], done, path)
+    except UserError as error:
+        raise UserError(f"{error} ({answer.body})") from None
 
 
 def _proxy_routes() -> bool:
