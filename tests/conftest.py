@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.failures import collect
 from tests.kube import CommandError, Kube, until
@@ -15,6 +16,12 @@ from tools.paths import REPOSITORY
 
 RELEASE = "pd-operator"
 SYSTEM = "pd-system"
+
+# The same examples in every run: a gate must not fail by chance. HYPOTHESIS_PROFILE=search looks
+# for new ones, which is how to look for bugs.
+settings.register_profile("gate", derandomize=True, deadline=None)
+settings.register_profile("search", deadline=None, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
 
 _ORDER = ("leftovers", "untouched")
 """Markers of tests that run before the others: on a cluster that nothing else uses yet."""

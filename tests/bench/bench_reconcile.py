@@ -101,7 +101,7 @@ def run() -> None:
 
     with stage(WHO, "cluster, images and operator"):
         cluster.up()
-        references = images.load()
+        references = images.load() | images.load(["pause"])
         kube = Kube()
         values = BUILD / "bench-values.json"
         values.write_text(yaml.safe_dump(image_values(references)))

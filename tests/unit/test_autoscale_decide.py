@@ -365,3 +365,9 @@ def test_more_demand_never_means_fewer_replicas(
     low, high = decisions
     assert low.prefill.desired <= high.prefill.desired
     assert low.decode.desired <= high.decode.desired
+
+
+def test_a_queue_in_which_nothing_was_counted_teaches_nothing() -> None:
+    view = TierView(0, 1, replace(signals(), queue=Queue(1.0, 1.0, 1.0, 0.0)))
+    decision = once(view, TierState(work=1.0, evidence=0.0), 4000.0)
+    assert (decision.state.prefill.work, decision.state.prefill.evidence) == (1.0, 0.0)

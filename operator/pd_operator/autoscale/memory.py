@@ -55,8 +55,8 @@ def learn(case: Case, state: TierState) -> TierState:
 
 def _learn_work(case: Case, state: TierState) -> TierState:
     queue, policy = case.view.signals.queue, case.policy
-    if queue is None or queue.served <= 0:
-        return state
+    if queue is None or queue.served <= 0 or queue.count <= 0:
+        return state  # nothing was measured
     seen = erlangs_of(queue.busy, case.view.ready) / queue.served
     if seen <= 0:
         return state
