@@ -5,6 +5,8 @@ from typing import Any, Final
 
 from pd_operator.api.deployment import PDDeployment, parse
 from pd_operator.build import Defaults, Manifest, desired
+from pd_operator.build.engine_pod import environment, pod_spec
+from pd_operator.build.parts import Part, Tier, tier_part
 
 DEFAULTS: Final = Defaults(
     proxy_image="registry.example/proxy:1", mooncake_image="registry.example/mooncake:1"
@@ -58,3 +60,25 @@ def children(of: PDDeployment) -> dict[tuple[str, str], Manifest]:
     result = {(each["kind"], each["metadata"]["name"]): each for each in manifests}
     assert len(result) == len(manifests), "two children of one kind have the same name"
     return result
+
+
+def tier(spec: dict[str, Any], component: str) -> Tier:
+    """The tier of a deployment with this spec."""
+    return Tier(deployment(spec), component, "cluster.local")
+
+
+def part(spec: dict[str, Any], component: str) -> Part:
+    """All that the operator adds to the engine pods of a tier."""
+    return tier_part(tier(spec, component))
+
+
+def engine_pod(spec: dict[str, Any], component: str) -> Manifest:
+    """The pod spec of a tier."""
+    of = tier(spec, component)
+    return pod_spec(of, tier_part(of))
+
+
+def variables(spec: dict[str, Any], component: str) -> dict[str, Any]:
+    """The engine's environment: name to value or `valueFrom`."""
+    found = environment(part(spec, component))
+    return {each["name"]: each.get("value", each.get("valueFrom")) for each in found}

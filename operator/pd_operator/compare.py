@@ -5,13 +5,12 @@ contain the desired one and may hold more. What was dropped from the desired obj
 apply cannot be seen that way; for that each child carries a hash of what was applied.
 """
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
 from pd_operator.api.values import quantity
+from pd_operator.build.hashing import short_hash
 
 _KEYS: Final[dict[str, tuple[str, ...]]] = {
     "containers": ("name",),
@@ -31,9 +30,8 @@ _QUANTITIES: Final = frozenset({"requests", "limits"})
 
 
 def digest(manifest: Mapping[str, Any]) -> str:
-    """Hash of a manifest, 16 hex digits; equal for equal content."""
-    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    """Hash of a manifest, 16 letters; equal for equal content."""
+    return short_hash(manifest, 16)
 
 
 def contains(live: Any, desired: Any, name: str = "") -> bool:

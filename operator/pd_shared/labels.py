@@ -11,7 +11,7 @@ COMPONENT: Final = f"{GROUP}/component"
 """What a child or pod is: one of the component values below."""
 
 REVISION: Final = f"{GROUP}/revision"
-"""Hash of the tier's pod template, 8 hex digits."""
+"""Hash of the tier's pod template, 8 letters."""
 
 PAIRING: Final = f"{GROUP}/pairing"
 """Hash of all that prefiller and decoder must agree on; only equal ones are paired."""

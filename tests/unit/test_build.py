@@ -87,7 +87,7 @@ WITH_STORE = {
 )
 def test_children_by_name(spec: dict[str, Any], expected: set[tuple[str, str]]) -> None:
     found = {
-        (kind, re.sub(r"-[0-9a-f]{8}$", "-REVISION", name))
+        (kind, re.sub(r"-[b-df-hj-np-tv-xz]{8}$", "-REVISION", name))
         for kind, name in children(deployment(spec))
     }
     tiers = {("StatefulSet", f"tiny-{tier}-REVISION") for tier in ("prefiller", "decoder")}

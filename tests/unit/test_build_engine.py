@@ -4,14 +4,17 @@ from typing import Any
 
 import pytest
 
-from pd_operator.build.engine import arguments, environment
 from pd_shared.labels import DECODER, PREFILLER
-from tests.specs import CPU, CUDA, STORE, deployment, merged
+from tests.specs import CPU, CUDA, STORE, merged, part
+from tests.specs import variables as tier_variables
 
 
 def variables(spec: dict[str, Any], component: str = PREFILLER) -> dict[str, Any]:
-    found = environment(deployment(spec), component)
-    return {each["name"]: each.get("value", each.get("valueFrom")) for each in found}
+    return tier_variables(spec, component)
+
+
+def arguments(spec: dict[str, Any], component: str) -> list[str]:
+    return list(part(spec, component).args)
 
 
 def source(**kind: Any) -> dict[str, Any]:
@@ -30,7 +33,7 @@ def source(**kind: Any) -> dict[str, Any]:
 )
 def test_model_source(changes: dict[str, Any], model: str, offline: bool) -> None:
     spec = merged(CUDA, changes)
-    given = arguments(deployment(spec), DECODER)
+    given = arguments(spec, DECODER)
     assert given[0] == model
     assert "--served-model-name=org/model" in given
     assert ("HF_HUB_OFFLINE" in variables(spec)) is offline
@@ -38,7 +41,7 @@ def test_model_source(changes: dict[str, Any], model: str, offline: bool) -> Non
 
 def test_served_name() -> None:
     spec = merged(CUDA, {"model": {"servedName": "gpt"}})
-    assert "--served-model-name=gpt" in arguments(deployment(spec), DECODER)
+    assert "--served-model-name=gpt" in arguments(spec, DECODER)
 
 
 def test_revision_and_token_of_hugging_face() -> None:
@@ -46,27 +49,27 @@ def test_revision_and_token_of_hugging_face() -> None:
         CUDA,
         source(huggingFace={"revision": "v1", "tokenSecret": {"name": "hf", "key": "t"}}),
     )
-    assert "--revision=v1" in arguments(deployment(spec), PREFILLER)
+    assert "--revision=v1" in arguments(spec, PREFILLER)
     token = {"secretKeyRef": {"name": "hf", "key": "t"}}
     assert variables(spec)["HF_TOKEN"] == token
     assert "HF_TOKEN" not in variables(CUDA)
 
 
 def test_fixed_arguments() -> None:
-    given = arguments(deployment(CUDA), PREFILLER)
+    given = arguments(CUDA, PREFILLER)
     assert {"--host=0.0.0.0", "--port=8000", "--shutdown-timeout=120"} <= set(given)
 
 
 @pytest.mark.parametrize(("component", "size"), [(PREFILLER, 8), (DECODER, 2)])
 def test_each_tier_has_its_own_tensor_parallelism(component: str, size: int) -> None:
     tiers = {"prefill": {"parallelism": {"tensor": 8}}, "decode": {"parallelism": {"tensor": 2}}}
-    given = arguments(deployment(merged(CUDA, tiers)), component)
+    given = arguments(merged(CUDA, tiers), component)
     assert f"--tensor-parallel-size={size}" in given
 
 
 def test_own_arguments_come_last_and_unchanged() -> None:
     own = ["--max-model-len", "4096", '--speculative-config={"method": "ngram"}']
-    given = arguments(deployment(merged(CUDA, {"engine": {"args": own}})), DECODER)
+    given = arguments(merged(CUDA, {"engine": {"args": own}}), DECODER)
     assert given[-3:] == own
 
 

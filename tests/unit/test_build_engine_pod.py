@@ -7,17 +7,22 @@ from typing import Any
 
 import pytest
 
-from pd_operator.build.engine import SHUTDOWN_SECONDS
-from pd_operator.build.engine_pod import PRE_STOP_SECONDS, pod_spec, resources
+from pd_operator.build.engine_pod import PRE_STOP_SECONDS
+from pd_operator.build.engine_pod import resources as pod_resources
+from pd_operator.build.parts.server import SHUTDOWN_SECONDS
 from pd_operator.build.store import WAIT_SCRIPT
 from pd_shared.labels import DECODER, PREFILLER
-from tests.specs import CPU, CUDA, STORE, deployment, merged
+from tests.specs import CPU, CUDA, STORE, engine_pod, merged, part, tier
 
 TCP = merged(CUDA, {"kvTransfer": {"protocol": "tcp"}})
 
 
 def pod(spec: dict[str, Any], component: str = PREFILLER) -> dict[str, Any]:
-    return pod_spec(deployment(spec), component, "cluster.local")
+    return engine_pod(spec, component)
+
+
+def resources(spec: dict[str, Any], component: str) -> dict[str, Any]:
+    return pod_resources(tier(spec, component), part(spec, component))
 
 
 def engine(spec: dict[str, Any], component: str = PREFILLER) -> dict[str, Any]:
@@ -38,7 +43,7 @@ def test_devices_are_added_to_requests_and_limits() -> None:
         },
     )
     devices = {"nvidia.com/gpu": "8", "rdma/ib": "4"}
-    assert resources(deployment(spec), PREFILLER) == {
+    assert resources(spec, PREFILLER) == {
         "requests": {"cpu": "4", **devices},
         "limits": {"memory": "1Gi", **devices},
     }
@@ -46,12 +51,12 @@ def test_devices_are_added_to_requests_and_limits() -> None:
 
 def test_default_rdma_resource() -> None:
     devices = {"nvidia.com/gpu": "1", "rdma/hca_shared_devices_a": "1"}
-    assert resources(deployment(CUDA), DECODER) == {"requests": devices, "limits": devices}
+    assert resources(CUDA, DECODER) == {"requests": devices, "limits": devices}
 
 
 @pytest.mark.parametrize(("spec", "expected"), [(CPU, {}), (TCP, {"nvidia.com/gpu": "1"})])
 def test_no_device_without_need(spec: dict[str, Any], expected: dict[str, str]) -> None:
-    assert resources(deployment(spec), DECODER).get("limits", {}) == expected
+    assert resources(spec, DECODER).get("limits", {}) == expected
 
 
 @pytest.mark.parametrize("spec", [CPU, TCP, merged(CPU, STORE)])

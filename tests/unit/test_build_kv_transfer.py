@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from pd_operator.build.kv_transfer import kv_transfer_config
+from pd_operator.build.parts.kv_transfer import kv_transfer_config
 from pd_shared.labels import DECODER, PREFILLER
-from tests.specs import CPU, CUDA, STORE, deployment, merged
+from tests.specs import CPU, CUDA, STORE, merged, tier
 
 VLLM_KEYS = {
     "kv_connector", "kv_role", "kv_connector_extra_config", "kv_load_failure_policy",
@@ -13,7 +13,7 @@ VLLM_KEYS = {
 
 
 def config(spec: dict[str, Any], component: str) -> dict[str, Any]:
-    result: dict[str, Any] = json.loads(kv_transfer_config(deployment(spec), component))
+    result: dict[str, Any] = json.loads(kv_transfer_config(tier(spec, component)))
     assert result.keys() <= VLLM_KEYS, "vLLM refuses other keys at start"
     return result
 

@@ -6,9 +6,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pd_operator.api.autoscaling import AutoscalingSpec
 from pd_operator.api.base import ApiModel, Rule
-from pd_operator.api.engine import EngineSpec, KVTransferSpec, RDMASpec
+from pd_operator.api.engine import EngineSpec
+from pd_operator.api.kv_transfer import KVTransferSpec
 from pd_operator.api.model import ModelSpec
-from pd_operator.api.tier import MooncakeSpec, ProxySpec, TierSpec
+from pd_operator.api.mooncake import MooncakeSpec
+from pd_operator.api.proxy import ProxySpec
+from pd_operator.api.rdma import RDMASpec
+from pd_operator.api.tier import TierSpec
 from pd_shared.labels import GROUP
 
 VERSION: Final = "v1alpha1"

@@ -1,11 +1,11 @@
-"""`spec.engine` and `spec.kvTransfer`: vLLM and how KV travels."""
+"""`spec.engine`: vLLM."""
 
 from enum import StrEnum
 from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
-from pd_operator.api.base import ApiModel, ImageReference, ResourceName, Rule
+from pd_operator.api.base import ApiModel, ImageReference, Rule
 
 OWNED_FLAGS: Final = (
     "--api-key",
@@ -73,39 +73,3 @@ class EngineSpec(ApiModel):
         )
         for flag in OWNED_FLAGS
     )
-
-
-class Connector(StrEnum):
-    """How the decoder gets the prompt's KV from the prefiller."""
-
-    MOONCAKE = "Mooncake"
-
-
-class Protocol(StrEnum):
-    """What the KV travels over."""
-
-    RDMA = "rdma"
-    TCP = "tcp"
-
-
-class KVTransferSpec(ApiModel):
-    """How KV travels from prefiller to decoder."""
-
-    connector: Connector = Connector.MOONCAKE
-    """`Mooncake`: vLLM's MooncakeConnector, prefiller to decoder without a store."""
-    protocol: Protocol = Protocol.RDMA
-    """`rdma`, or `tcp` where it is asked for by name: never a silent fallback."""
-
-
-class RDMASpec(ApiModel):
-    """RDMA devices of engine pods, from a Kubernetes device plugin."""
-
-    resource: ResourceName = "rdma/hca_shared_devices_a"
-    """Resource that the device plugin advertises. Default: `rdma/hca_shared_devices_a`."""
-    count: Annotated[int, Field(ge=1, le=64)] = 1
-    """How many of the resource each engine pod asks for. Default: 1."""
-    devices: Annotated[
-        tuple[Annotated[str, Field(min_length=1, max_length=32, pattern=r"^[A-Za-z0-9_]+$")], ...],
-        Field(max_length=16),
-    ] = ()
-    """Devices that Mooncake uses, like `mlx5_0`. Empty: all that the pod sees."""

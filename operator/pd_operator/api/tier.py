@@ -1,10 +1,10 @@
-"""`spec.prefill`, `spec.decode`, `spec.proxy`, `spec.mooncake`: what runs, and where."""
+"""`spec.prefill`, `spec.decode`: the engines of a tier, and where they run."""
 
 from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from pd_operator.api.base import ApiModel, ImageReference, ResourceName, Rule
+from pd_operator.api.base import ApiModel, ResourceName, Rule
 from pd_operator.api.values import Quantity
 
 _NAME: Final = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
@@ -80,39 +80,3 @@ class TierSpec(ApiModel):
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=32)] = ()
 
     cel: ClassVar[tuple[Rule, ...]] = (_named("nodeSelector", "of labels like kubernetes.io/arch"),)
-
-
-class ProxySpec(ApiModel):
-    """The proxy in front of both tiers."""
-
-    replicas: Annotated[int, Field(ge=1, le=100)] | None = None
-    """Default: 2."""
-    image: ImageReference | None = None
-    """Default: the image that the operator was installed with."""
-
-
-class StoreSpec(ApiModel):
-    """Mooncake Store: a KV cache shared by all engines of the deployment."""
-
-    enabled: bool = False
-    """Runs a Mooncake master with its metadata service and connects the engines to it."""
-    segment_size: Quantity = "4Gi"
-    """Memory that each engine rank gives to the store. Default: 4Gi."""
-    local_buffer_size: Quantity = "1Gi"
-    """Transfer buffer of each engine rank. Default: 1Gi."""
-
-    cel: ClassVar[tuple[Rule, ...]] = tuple(
-        Rule(
-            f"!has(self.{name}) || type(self.{name}) == string || self.{name} > 0",
-            f"{name} must be more than zero",
-        )
-        for name in ("segmentSize", "localBufferSize")
-    )
-
-
-class MooncakeSpec(ApiModel):
-    """Mooncake's own parts."""
-
-    store: StoreSpec = StoreSpec()
-    image: ImageReference | None = None
-    """Image with `mooncake_master`. Default: the image that the operator was installed with."""

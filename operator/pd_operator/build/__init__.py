@@ -7,7 +7,6 @@ from pd_operator.build import names
 from pd_operator.build.disruption_budgets import disruption_budgets
 from pd_operator.build.manifest import Manifest
 from pd_operator.build.mooncake import mooncake_deployment
-from pd_operator.build.pairing import pairing
 from pd_operator.build.proxy import proxy_deployment
 from pd_operator.build.proxy_config import proxy_config_map
 from pd_operator.build.roles import roles
@@ -42,10 +41,11 @@ class Desired:
 def desired(deployment: PDDeployment, defaults: Defaults) -> Desired:
     """The children of a deployment; equal inputs give equal results."""
     domain = defaults.cluster_domain
+    decoder = tier_child(deployment, labels.DECODER, domain)
     return Desired(
         prefiller=tier_child(deployment, labels.PREFILLER, domain),
-        decoder=tier_child(deployment, labels.DECODER, domain),
-        pairing=pairing(deployment),
+        decoder=decoder,
+        pairing=decoder.pairing,
         objects=(
             *service_accounts(deployment),
             *roles(deployment),

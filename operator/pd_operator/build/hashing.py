@@ -2,7 +2,9 @@
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, Final
+
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz"
 
 
 def canonical_json(value: Any) -> str:
@@ -10,6 +12,14 @@ def canonical_json(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def short_hash(value: Any) -> str:
-    """8 hex digits that stand for a JSON value."""
-    return hashlib.sha256(canonical_json(value).encode()).hexdigest()[:8]
+def short_hash(value: Any, length: int = 8) -> str:
+    """`length` letters that stand for a JSON value.
+
+    Letters alone: YAML readers take some hex digits, such as 1549564 or 1234e567, for a number.
+    """
+    number = int.from_bytes(hashlib.sha256(canonical_json(value).encode()).digest(), "big")
+    letters = []
+    for _ in range(length):
+        number, index = divmod(number, len(_LETTERS))
+        letters.append(_LETTERS[index])
+    return "".join(letters)

@@ -27,18 +27,20 @@ def restricted_container() -> Manifest:
     }
 
 
-def rdma_pod() -> Manifest:
-    """A pod that registers memory with RDMA devices; the image says its user.
+def engine_pod(*, image_user: bool) -> Manifest:
+    """An engine pod's security context; with `image_user` the image says its user."""
+    if image_user:
+        return {"seccompProfile": {"type": "RuntimeDefault"}}
+    return restricted_pod()
 
-    IPC_LOCK has no effect for a user other than root, so the user is not forced.
-    """
-    return {"seccompProfile": {"type": "RuntimeDefault"}}
 
-
-def rdma_container() -> Manifest:
-    """A container with IPC_LOCK, which pinning memory for RDMA needs, and nothing more."""
+def engine_container(capabilities: tuple[str, ...], *, image_user: bool) -> Manifest:
+    """An engine container's security context: restricted but for `capabilities`."""
+    if not image_user and not capabilities:
+        return restricted_container()
+    added = {"add": sorted(capabilities)} if capabilities else {}
     return {
         "allowPrivilegeEscalation": False,
-        "capabilities": {"add": ["IPC_LOCK"], "drop": ["ALL"]},
-        "readOnlyRootFilesystem": False,
+        "capabilities": {**added, "drop": ["ALL"]},
+        "readOnlyRootFilesystem": not image_user,
     }

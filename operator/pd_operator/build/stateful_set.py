@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from pd_operator.api.deployment import PDDeployment
-from pd_operator.build import names, store
+from pd_operator.build import names
 from pd_operator.build.engine_pod import pod_spec
 from pd_operator.build.hashing import short_hash
 from pd_operator.build.manifest import Manifest, child, child_labels, selector
 from pd_operator.build.pairing import pairing
-from pd_operator.build.proxy import CONFIG_HASH
+from pd_operator.build.parts import Tier, tier_part
 from pd_shared import labels
 
 
@@ -30,12 +30,12 @@ def tier_child(deployment: PDDeployment, component: str, cluster_domain: str) ->
     template never changes in place.
     """
     name = deployment.metadata.name
-    pair = pairing(deployment)
-    annotations = {labels.DEPLOYMENT_UID: deployment.metadata.uid}
-    if deployment.spec.mooncake.store.enabled:
-        annotations[CONFIG_HASH] = short_hash(store.store_config(deployment, cluster_domain))
-    pod_labels = {**child_labels(name, component), labels.PAIRING: pair}
-    pod = pod_spec(deployment, component, cluster_domain)
+    tier = Tier(deployment, component, cluster_domain)
+    part = tier_part(tier)
+    pair = pairing(part)
+    annotations = {labels.DEPLOYMENT_UID: deployment.metadata.uid, **part.annotations}
+    pod_labels = {**child_labels(name, component), labels.PAIRING: pair, **part.labels}
+    pod = pod_spec(tier, part)
     revision = short_hash({"labels": pod_labels, "annotations": annotations, "spec": pod})
 
     own_labels = {**pod_labels, labels.REVISION: revision}

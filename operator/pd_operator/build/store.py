@@ -6,7 +6,7 @@ from typing import Final
 from pd_operator.api.deployment import PDDeployment
 from pd_operator.api.values import quantity
 from pd_operator.build import names
-from pd_operator.build.kv_transfer import devices
+from pd_operator.build.devices import device_list
 from pd_operator.build.manifest import Manifest, child
 from pd_shared import labels, ports
 
@@ -39,7 +39,7 @@ def store_config(deployment: PDDeployment, cluster_domain: str) -> str:
             "master_server_address": f"{master_host(deployment, cluster_domain)}"
             f":{ports.MOONCAKE_RPC}",
             "protocol": deployment.spec.kv_transfer.protocol.value,
-            "device_name": devices(deployment),
+            "device_name": device_list(deployment),
             "global_segment_size": int(quantity(store.segment_size)),
             "local_buffer_size": int(quantity(store.local_buffer_size)),
         },

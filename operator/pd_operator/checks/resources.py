@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from pd_operator.api.deployment import PDDeployment
-from pd_operator.api.engine import Device, Protocol, RDMASpec
+from pd_operator.api.engine import Device
+from pd_operator.api.kv_transfer import Protocol
+from pd_operator.api.rdma import RDMASpec
 from pd_operator.api.tier import Resources
 from pd_operator.api.values import quantity
-from pd_operator.build.engine_pod import GPU
+from pd_operator.build.parts.parallelism import GPU
 from pd_operator.checks.names import is_qualified_name
 from pd_operator.checks.problem import Problem
 from pd_operator.checks.sizes import MAX, is_whole

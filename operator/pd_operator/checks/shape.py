@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from pd_operator.api.deployment import NAME_MAX_LENGTH, PDDeployment
-from pd_operator.api.engine import Device, Protocol
+from pd_operator.api.engine import Device
+from pd_operator.api.kv_transfer import Protocol
 from pd_operator.checks.problem import Problem
 
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")

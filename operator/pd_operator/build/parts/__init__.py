@@ -1,0 +1,39 @@
+"""Engine pods are put together from parts: a feature each, one module each.
+
+A new feature is a module with `def part(tier: Tier) -> Part` and a line in `_PARTS`.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from pd_operator.build.parts import (
+    cpu,
+    kv_transfer,
+    model,
+    parallelism,
+    placement,
+    rdma,
+    server,
+    store,
+    user,
+)
+from pd_operator.build.parts.part import Part, Tier, combined
+
+__all__ = ["Part", "Tier", "tier_part"]
+
+_PARTS: Final[tuple[Callable[[Tier], Part], ...]] = (
+    model.part,  # its first argument is what is served
+    server.part,
+    parallelism.part,
+    kv_transfer.part,
+    rdma.part,
+    store.part,
+    cpu.part,
+    placement.part,
+    user.part,  # the user's arguments and variables come last
+)
+
+
+def tier_part(tier: Tier) -> Part:
+    """All parts of a tier as one."""
+    return combined(part(tier) for part in _PARTS)
