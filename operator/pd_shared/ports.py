@@ -18,3 +18,9 @@ MOONCAKE_ADMIN: Final = 9003
 
 OPERATOR_HEALTH: Final = 8080
 OPERATOR_METRICS: Final = 9090
+
+GROUP: Final = 8996
+"""The launcher of a group's leader: where the group's other pods meet it."""
+
+GROUP_HEALTH: Final = 8997
+"""Every launcher of a group: HTTP /ready and /live, which speak for the group; named `group`."""

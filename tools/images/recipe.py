@@ -40,7 +40,7 @@ RECIPES: Final[Mapping[str, Recipe]] = {
     for recipe in (
         Recipe("base", ("images/base",), on_base=False),
         Recipe("pause", ("images/pause",), on_base=False, space=64 << 20),
-        _python("operator", "pd_shared", "pd_operator"),
+        _python("operator", "pd_shared", "pd_operator", "pd_launch"),
         _python("proxy", "pd_shared", "pd_proxy"),
         _python("mooncake"),
         _python("engine-cpu", space=6 << 30),

@@ -1,0 +1,29 @@
+"""The process: what is asked for, and its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from pd_launch.launch import launch
+from pd_launch.options import launch_options
+
+_USAGE = "usage: pd_launch launch [options] -- COMMAND…"
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Do what the arguments say and end the process."""
+    mode, rest = (arguments[0], arguments[1:]) if arguments else ("", ())
+    if mode == "launch":
+        _leave(asyncio.new_event_loop().run_until_complete(launch(launch_options(rest))))
+    sys.exit(_USAGE)
+
+
+def _leave(code: int) -> NoReturn:
+    """Exit at once: a thread that still resolves a name must not hold the pod."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
