@@ -26,9 +26,10 @@ e2e: setup ## Tests in the local Kubernetes.
 format: setup ## Format the code, mend what lint can mend.
 	@.venv/bin/ruff check -q --fix . ; .venv/bin/ruff format -q .
 
-generate: setup ## Generate the CRD into crds/ and the chart.
+generate: setup ## Generate the CRD into crds/ and the chart, and docs/fields.md.
 	@PYTHONPATH=operator $(PYTHON) -m pd_operator.api.crd \
 		crds/pddeployments.pd-operator.io.yaml charts/pd-operator/files/pddeployments.pd-operator.io.yaml
+	@PYTHONPATH=operator $(PYTHON) -m pd_operator.api.fields docs/fields.md
 
 images: setup ## Build the images (IMAGE=… for one only).
 	@$(PYTHON) -m tools.images build $(IMAGE)

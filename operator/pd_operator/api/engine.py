@@ -47,7 +47,10 @@ class EngineSpec(ApiModel):
     """The vLLM of both tiers."""
 
     image: ImageReference
-    """Container image with vLLM, and Mooncake where KV travels by it."""
+    """Container image with vLLM, and Mooncake where KV travels by it.
+
+    Becomes: the image of the container `engine`.
+    """
     version: (
         Annotated[
             str,
@@ -58,13 +61,22 @@ class EngineSpec(ApiModel):
         ]
         | None
     ) = None
-    """vLLM's version in the image, like `0.33.0`. Features that need a version need it set."""
+    """vLLM's version in the image, like `0.33.0`. Features that need a version need it set.
+
+    Becomes: what is checked at apply; part of the pairing.
+    """
     device: Device = Device.CUDA
-    """`cuda`: each pod asks for as many `nvidia.com/gpu` as its tensor parallelism. `cpu`: none."""
+    """What the engines compute on. Default: `cuda`.
+
+    Becomes: with `cuda` a limit of `nvidia.com/gpu` for each rank; with `cpu` `OMP_NUM_THREADS`.
+    """
     args: Annotated[
         tuple[Annotated[str, Field(min_length=1, max_length=1024)], ...], Field(max_length=64)
     ] = ()
-    """More arguments of `vllm serve`, for both tiers; flags that the operator sets are refused."""
+    """More arguments of `vllm serve`, for both tiers; flags that the operator sets are refused.
+
+    Becomes: the last arguments of `vllm serve`.
+    """
 
     cel: ClassVar[tuple[Rule, ...]] = tuple(
         Rule(

@@ -22,6 +22,12 @@ class KVTransferSpec(ApiModel):
     """How KV travels from prefiller to decoder."""
 
     connector: Connector = Connector.MOONCAKE
-    """`Mooncake`: vLLM's MooncakeConnector, prefiller to decoder without a store."""
+    """`Mooncake`: vLLM's MooncakeConnector, prefiller to decoder without a store.
+
+    Default: `Mooncake`. Becomes: `kv_connector` of `--kv-transfer-config`.
+    """
     protocol: Protocol = Protocol.RDMA
-    """`rdma`, or `tcp` where it is asked for by name: never a silent fallback."""
+    """`rdma`, or `tcp` where it is asked for by name: never a silent fallback. Default: `rdma`.
+
+    Becomes: `mooncake_protocol` of `--kv-transfer-config`, `MC_FORCE_HCA` or `MC_FORCE_TCP`.
+    """

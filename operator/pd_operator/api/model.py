@@ -11,8 +11,9 @@ class SecretKey(ApiModel):
     """One key of a Secret in the PDDeployment's namespace."""
 
     name: DnsSubdomain
+    """Name of the Secret. Becomes: `secretKeyRef.name`; the operator never reads it."""
     key: Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")] = "token"
-    """Key within the Secret. Default: `token`."""
+    """Key within the Secret. Default: `token`. Becomes: `secretKeyRef.key`."""
 
 
 class HuggingFaceSource(ApiModel):
@@ -24,15 +25,19 @@ class HuggingFaceSource(ApiModel):
         ]
         | None
     ) = None
-    """Branch, tag or commit. Default: the repository's default branch."""
+    """Branch, tag or commit. Default: the repository's default branch. Becomes: `--revision`."""
     token_secret: SecretKey | None = None
-    """Secret with the access token of a gated repository, passed as HF_TOKEN."""
+    """Secret with the access token of a gated repository.
+
+    Becomes: the variable `HF_TOKEN` of the engines.
+    """
 
 
 class PvcSource(ApiModel):
     """Weights on a PersistentVolumeClaim in the PDDeployment's namespace, mounted read only."""
 
     claim_name: DnsSubdomain
+    """Name of the claim. Becomes: a volume at `/mnt/model`, read only."""
     path: Annotated[
         str,
         Field(
@@ -40,7 +45,10 @@ class PvcSource(ApiModel):
             pattern=r"^([A-Za-z0-9][-A-Za-z0-9._]*(/[-A-Za-z0-9_][-A-Za-z0-9._]*)*)?$",
         ),
     ] = ""
-    """Folder of the model in the volume, without a leading slash. Default: the volume's root."""
+    """Folder of the model in the volume, without a leading slash. Default: the volume's root.
+
+    Becomes: the first argument of `vllm serve`, `/mnt/model/<path>`.
+    """
 
 
 class LocalSource(ApiModel):
@@ -49,7 +57,10 @@ class LocalSource(ApiModel):
     path: Annotated[
         str, Field(min_length=2, max_length=512, pattern=r"^(/[-A-Za-z0-9_][-A-Za-z0-9._]*)+$")
     ]
-    """Absolute folder of the model within the image."""
+    """Absolute folder of the model within the image.
+
+    Becomes: the first argument of `vllm serve`, and `HF_HUB_OFFLINE=1`.
+    """
 
 
 class ModelSource(ApiModel):
@@ -78,13 +89,16 @@ class ModelSpec(ApiModel):
             pattern=r"^[A-Za-z0-9][-A-Za-z0-9._]*(/[A-Za-z0-9][-A-Za-z0-9._]*)?$",
         ),
     ]
-    """Hugging Face repository (`org/name`), or a plain name where the source is pvc or local."""
+    """Hugging Face repository (`org/name`), or a plain name where the source is pvc or local.
+
+    Becomes: the first argument of `vllm serve` where the source is Hugging Face.
+    """
     served_name: (
         Annotated[
             str, Field(min_length=1, max_length=256, pattern=r"^[A-Za-z0-9][-A-Za-z0-9._/:]*$")
         ]
         | None
     ) = None
-    """Name that clients send as `model`. Default: `id`."""
+    """Name that clients send as `model`. Default: `id`. Becomes: `--served-model-name`."""
     source: ModelSource = ModelSource(hugging_face=HuggingFaceSource())
-    """Default: Hugging Face without a token."""
+    """Where the weights come from: exactly one of its fields. Default: Hugging Face, no token."""

@@ -10,11 +10,20 @@ class StoreSpec(ApiModel):
     """Mooncake Store: a KV cache shared by all engines of the deployment."""
 
     enabled: bool = False
-    """Runs a Mooncake master with its metadata service and connects the engines to it."""
+    """Runs a Mooncake master with its metadata service and connects the engines to it.
+
+    Default: false. Becomes: the Deployment `<name>-mooncake`, and `MOONCAKE_CONFIG_PATH`.
+    """
     segment_size: Quantity = "4Gi"
-    """Memory that each engine rank gives to the store. Default: 4Gi."""
+    """Memory that each engine rank gives to the store. Default: 4Gi.
+
+    Becomes: `global_segment_size` of the store's configuration.
+    """
     local_buffer_size: Quantity = "1Gi"
-    """Transfer buffer of each engine rank. Default: 1Gi."""
+    """Transfer buffer of each engine rank. Default: 1Gi.
+
+    Becomes: `local_buffer_size` of the store's configuration.
+    """
 
     cel: ClassVar[tuple[Rule, ...]] = tuple(
         Rule(
@@ -30,4 +39,7 @@ class MooncakeSpec(ApiModel):
 
     store: StoreSpec = StoreSpec()
     image: ImageReference | None = None
-    """Image with `mooncake_master`. Default: the image that the operator was installed with."""
+    """Image with `mooncake_master`. Default: the image that the operator was installed with.
+
+    Becomes: the image of the container `master`.
+    """

@@ -11,6 +11,9 @@ class ProxySpec(ApiModel):
     """The proxy in front of both tiers."""
 
     replicas: Annotated[int, Field(ge=1, le=100)] | None = None
-    """Default: 2."""
+    """Pods of the proxy. Default: 2. Becomes: `replicas` of its Deployment."""
     image: ImageReference | None = None
-    """Default: the image that the operator was installed with."""
+    """Image of the proxy. Default: the image that the operator was installed with.
+
+    Becomes: the image of the container `proxy`.
+    """

@@ -27,7 +27,9 @@ class Resources(ApiModel):
     """Requests and limits of a container, as in a pod."""
 
     requests: Annotated[dict[ResourceName, Quantity], Field(max_length=16)] = {}
+    """What the scheduler sets aside. Becomes: `requests` of the container `engine`."""
     limits: Annotated[dict[ResourceName, Quantity], Field(max_length=16)] = {}
+    """What the container may use. Becomes: `limits` of the container `engine`."""
 
     cel: ClassVar[tuple[Rule, ...]] = (
         _named("requests", "like cpu, memory or example.com/device"),
@@ -47,10 +49,18 @@ class Toleration(ApiModel):
     """A toleration, as in a pod."""
 
     key: Annotated[str, Field(max_length=317)] | None = None
+    """The taint's key; absent: all keys. Becomes: `key` of the pod's toleration."""
     operator: Literal["Exists", "Equal"] | None = None
+    """How `value` is compared. Default: `Equal`. Becomes: `operator` of the pod's toleration."""
     value: LabelValue | None = None
+    """The taint's value. Becomes: `value` of the pod's toleration."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    """The taint's effect; absent: all. Becomes: `effect` of the pod's toleration."""
     toleration_seconds: Annotated[int, Field(ge=0)] | None = None
+    """How long NoExecute is tolerated; absent: for ever.
+
+    Becomes: `tolerationSeconds` of the pod's toleration.
+    """
 
     cel: ClassVar[tuple[Rule, ...]] = (
         Rule(
@@ -65,18 +75,23 @@ class Parallelism(ApiModel):
     """How one replica is spread over GPUs."""
 
     tensor: Annotated[int, Field(ge=1, le=64)] = 1
-    """Tensor parallel size: GPUs per pod. Default: 1."""
+    """Tensor parallel size. Default: 1. Becomes: `--tensor-parallel-size`, and as many GPUs."""
 
 
 class TierSpec(ApiModel):
     """One tier's replicas and their placement."""
 
     replicas: Annotated[int, Field(ge=1, le=1000)] | None = None
-    """Pods of the tier; in autoscaling mode Auto only the first number. Default: 1."""
+    """Replicas of the tier; in autoscaling mode Auto only the first number. Default: 1.
+
+    Becomes: `replicas` of the tier's StatefulSet.
+    """
     parallelism: Parallelism = Parallelism()
     resources: Resources = Resources()
     """Resources of the engine container; GPUs and RDMA devices are added by the operator."""
     node_selector: Annotated[dict[LabelKey, LabelValue], Field(max_length=32)] = {}
+    """Labels of the nodes to run on. Becomes: `nodeSelector` of the tier's pods."""
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=32)] = ()
+    """Taints that do not keep pods away. Becomes: `tolerations` of the tier's pods."""
 
     cel: ClassVar[tuple[Rule, ...]] = (_named("nodeSelector", "of labels like kubernetes.io/arch"),)
