@@ -64,6 +64,14 @@ _TOLERATIONS: Final = st.lists(
     ),
     max_size=3,
 )  # fmt: skip
+_EXPERT: Final = st.sampled_from(
+    [
+        {"enabled": False},
+        {"enabled": True},
+        {"enabled": True, "all2allBackend": "nixl_ep", "dbo": {"enabled": True}},
+        {"enabled": True, "eplb": {"enabled": True, "numRedundantExperts": 32}},
+    ]
+)
 _LIKELY: Final[Overrides] = {
     "engine.args": st.lists(
         st.sampled_from(["--max-model-len=4096", "--enforce-eager", "--dtype", "float16", "-O3"]),
@@ -90,11 +98,18 @@ _LIKELY: Final[Overrides] = {
             "tolerations": _TOLERATIONS,
             "nodeSelector": st.sampled_from([{}, {"kubernetes.io/arch": "amd64", "pool": ""}]),
             "parallelism.tensor": st.sampled_from([1, 2, 4, 8]),
+            "parallelism.pipeline": st.sampled_from([1, 2]),
+            "parallelism.data": st.sampled_from([2, 4]),
+            "parallelism.expert": _EXPERT,
         }.items()
     },
 }  # fmt: skip
 _COMBINED: Final[list[dict[str, Any]]] = [
     {"engine": {"device": device}, "kvTransfer": {"protocol": protocol},
+     **({} if device == "cuda" else {
+         tier: {"parallelism": {"pipeline": None, "expert": None}}
+         for tier in ("prefill", "decode")
+     }),
      "rdma": rdma, "autoscaling": None,
      "mooncake": {"store": {"enabled": store, "segmentSize": "16Gi"}, "image": None}}
     for device, protocol, rdma in (

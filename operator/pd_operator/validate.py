@@ -7,6 +7,7 @@ children that the API server accepts.
 
 from pd_operator.api.deployment import PDDeployment
 from pd_operator.checks.args import argument_problems
+from pd_operator.checks.parallelism import parallelism_problems
 from pd_operator.checks.placement import placement_problems
 from pd_operator.checks.problem import Problem
 from pd_operator.checks.resources import resource_problems
@@ -22,6 +23,7 @@ def problems(deployment: PDDeployment) -> tuple[Problem, ...]:
     return (
         *shape_problems(deployment),
         *argument_problems(deployment),
+        *parallelism_problems(deployment),
         *resource_problems(deployment),
         *placement_problems(deployment),
         *store_problems(deployment),

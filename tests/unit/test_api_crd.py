@@ -95,6 +95,18 @@ NOT_IN_CHILDREN = {
 _TOLERATION: dict[str, Any] = {"key": "a", "effect": "NoExecute"}
 _TIER: dict[str, tuple[Any, Any]] = {
     "parallelism.tensor": (1, 2),
+    "parallelism.pipeline": (1, 2),
+    "parallelism.data": (1, 2),
+    "parallelism.expert.enabled": (False, True),
+    "parallelism.expert.all2allBackend": ("nixl_ep", "deepep_v2"),
+    "parallelism.expert.dbo.enabled": (False, True),
+    "parallelism.expert.dbo.decodeTokenThreshold": (2, 3),
+    "parallelism.expert.dbo.prefillTokenThreshold": (2, 3),
+    "parallelism.expert.eplb.enabled": (False, True),
+    "parallelism.expert.eplb.windowSize": (1, 2),
+    "parallelism.expert.eplb.stepInterval": (1, 2),
+    "parallelism.expert.eplb.numRedundantExperts": (0, 1),
+    "parallelism.expert.eplb.logBalancedness": (False, True),
     "resources.requests.*": ({"cpu": 1}, {"cpu": 2}),
     "resources.limits.*": ({"memory": "1Gi"}, {"memory": "2Gi"}),
     "nodeSelector.*": ({"pool": "a"}, {"pool": "b"}),
@@ -134,11 +146,18 @@ TWO_VALUES: dict[str, tuple[Any, Any]] = {
 """Values of each field whose children must differ."""
 
 BASE = merged(CUDA, {"mooncake": {"store": {"enabled": True}}})
+_EXPERT = {"enabled": True, "dbo": {"enabled": True}, "eplb": {"enabled": True}}
 NEEDED: dict[str, dict[str, Any]] = {
     "model.source.huggingFace.tokenSecret.key": at(
         "model.source.huggingFace.tokenSecret.name", "hf"
     ),
     "model.source.pvc.path": at("model.source.pvc.claimName", "models"),
+    **{
+        f"{tier}.{path}": at(f"{tier}.parallelism.expert", _EXPERT)
+        for tier in ("prefill", "decode")
+        for path in _TIER
+        if path.startswith("parallelism.expert.") and path != "parallelism.expert.enabled"
+    },
 }
 """What must be said beside a field."""
 

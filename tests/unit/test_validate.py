@@ -146,7 +146,7 @@ def test_flag_and_value_in_one_word() -> None:
         ["--hf-overrides.rope_scaling.factor=2"],
         ["--limit-mm-per-prompt", '{"image": 1}'],
         ["--seed", "-1"],
-        ["-O3", "-cc.mode=3", "-q", "fp8", "-ep", "-dcp=2"],
+        ["-O3", "-cc.mode=3", "-q", "fp8", "-dcp=2"],
         ["--config-format=hf", "--revision-less=1", "--portable"],
         ["--chat-template={{ a -tp b --port }}"],
     ],
@@ -215,6 +215,12 @@ def test_replicas_are_free_where_nothing_scales_them() -> None:
 
 # The API server's CEL rules, once more.
 
+
+def cpu_parallelism(tier: str, **given: int) -> dict[str, Any]:
+    return merged({"engine": {"device": "cpu"}, "kvTransfer": {"protocol": "tcp"}},
+                  at(f"{tier}.parallelism", given))  # fmt: skip
+
+
 NEGATIVE = at("prefill.resources.limits", {"memory": -1})
 BROKEN: dict[str, dict[str, Any]] = {
     "source must set exactly one": at("model.source", {}),
@@ -225,6 +231,15 @@ BROKEN: dict[str, dict[str, Any]] = {
     "must divide one another": {
         "prefill": {"parallelism": {"tensor": 2}}, "decode": {"parallelism": {"tensor": 3}},
     },
+    "prefill.parallelism.pipeline and": cpu_parallelism("prefill", pipeline=2),
+    "decode.parallelism.pipeline and": cpu_parallelism("decode", pipeline=2),
+    "expert.enabled must be true where": at("decode.parallelism", {
+        "data": 2, "expert": {"eplb": {"enabled": True}},
+    }),
+    "expert.all2allBackend must be": at("decode.parallelism", {
+        "data": 2, "expert": {"enabled": True, "dbo": {"enabled": True}},
+    }),
+    "tensor x data must be more than 1": at("decode.parallelism.expert.enabled", True),
     "operator must be Exists where key is empty": at("prefill.tolerations", [{"value": "x"}]),
     "requests must not be negative": at("prefill.resources.requests", {"memory": -1}),
     "limits must not be negative": at("prefill.resources.limits", {"memory": -1}),

@@ -72,6 +72,20 @@ class PDDeploymentSpec(ApiModel):
             "prefill.parallelism.tensor and decode.parallelism.tensor must divide one another:"
             " the connector maps ranks by their ratio",
         ),
+        *(
+            Rule(
+                "!has(self.engine.device) || self.engine.device != 'cpu'"
+                f" || !has(self.{tier}) || !has(self.{tier}.parallelism)"
+                f" || ((!has(self.{tier}.parallelism.pipeline)"
+                f" || self.{tier}.parallelism.pipeline == 1)"
+                f" && (!has(self.{tier}.parallelism.expert)"
+                f" || !has(self.{tier}.parallelism.expert.enabled)"
+                f" || !self.{tier}.parallelism.expert.enabled))",
+                f"{tier}.parallelism.pipeline and {tier}.parallelism.expert.enabled are not"
+                " allowed where engine.device is cpu",
+            )
+            for tier in ("prefill", "decode")
+        ),
     )
 
 

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Final, Literal
 from pydantic import Field
 
 from pd_operator.api.base import ApiModel, ResourceName, Rule
+from pd_operator.api.parallelism import Parallelism
 from pd_operator.api.values import Quantity
 
 _NAME: Final = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
@@ -69,13 +70,6 @@ class Toleration(ApiModel):
             "tolerations: operator must be Exists where key is empty",
         ),
     )
-
-
-class Parallelism(ApiModel):
-    """How one replica is spread over GPUs."""
-
-    tensor: Annotated[int, Field(ge=1, le=64)] = 1
-    """Tensor parallel size. Default: 1. Becomes: `--tensor-parallel-size`, and as many GPUs."""
 
 
 class TierSpec(ApiModel):

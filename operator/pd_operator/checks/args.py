@@ -14,30 +14,40 @@ from pd_operator.checks.problem import Problem
 
 _REASON: Final = "ArgumentNotAllowed"
 _SET: Final = "the operator sets it"
-_ONE_SERVER: Final = "each pod is one engine on one node, spread by tensor parallelism alone"
+_PARALLELISM: Final = "the operator sets it from parallelism"
+_NO_CONTEXT: Final = "the connector moves no KV that is split over the context"
+_EXPERT: Final = "the operator sets it from parallelism.expert"
 _OTHER_SERVER: Final = "the proxy talks HTTP to the engine's port"
 _NO_SERVER: Final = "the engine would print text and end"
 
 _REFUSED: Final = {
     **dict.fromkeys(OWNED_FLAGS, _SET),
+    "--all2all-backend": _EXPERT,
     "--config": "it sets flags that cannot be checked; write them into args",
-    "--data-parallel": _ONE_SERVER,
+    "--data-parallel": _PARALLELISM,
+    "--dbo-decode-token-threshold": _EXPERT,
+    "--dbo-prefill-token-threshold": _EXPERT,
     "--disable-log-stats": "the proof that KV moved is read from the engine's metrics",
+    "--enable-dbo": _EXPERT,
+    "--enable-eplb": _EXPERT,
+    "--enable-expert-parallel": _EXPERT,
+    "--eplb-config": _EXPERT,
     "--grpc": _OTHER_SERVER,
     "--help": _NO_SERVER,
     "--kv-offloading-backend": "it replaces the connector between prefiller and decoder",
     "--kv-offloading-size": "it replaces the connector between prefiller and decoder",
-    "--master-addr": _ONE_SERVER,
-    "--master-port": _ONE_SERVER,
-    "--nnodes": _ONE_SERVER,
-    "--node-rank": _ONE_SERVER,
-    "--prefill-context-parallel-size": _ONE_SERVER,
+    "--master-addr": _PARALLELISM,
+    "--master-port": _PARALLELISM,
+    "--nnodes": _PARALLELISM,
+    "--node-rank": _PARALLELISM,
+    "--prefill-context-parallel-size": _NO_CONTEXT,
     "--uds": _OTHER_SERVER,
     "--version": _NO_SERVER,
+    "-ep": _EXPERT,
     "-h": _NO_SERVER,
-    "-n": _ONE_SERVER,
-    "-pcp": _ONE_SERVER,
-    "-r": _ONE_SERVER,
+    "-n": _PARALLELISM,
+    "-pcp": _NO_CONTEXT,
+    "-r": _PARALLELISM,
     "-v": _NO_SERVER,
 }
 _FAMILIES: Final = ("--data-parallel", "-dp")
@@ -86,5 +96,5 @@ def _refused(flag: str) -> tuple[str, str] | None:
             return refused, why
     for family in _FAMILIES:
         if name.startswith(family):
-            return name, _ONE_SERVER
+            return name, _PARALLELISM
     return None

@@ -64,7 +64,7 @@ def _set_by(deployment: PDDeployment, name: str) -> str | None:
     spec = deployment.spec
     if name == GPU:
         if spec.engine.device is Device.CUDA:
-            return "the operator asks for as many GPUs as parallelism.tensor says"
+            return "the operator asks for as many GPUs as parallelism says"
         return "spec.engine.device is cpu; set it to cuda for GPUs"
     rdma = (spec.rdma or RDMASpec()).resource
     if spec.kv_transfer.protocol is Protocol.RDMA and name == rdma:

@@ -40,14 +40,6 @@ def shape_problems(deployment: PDDeployment) -> Iterator[Problem]:
                 " '..': no Secret can hold such a key",
             )
     yield from _protocol(deployment)
-    prefill, decode = spec.prefill.parallelism.tensor, spec.decode.parallelism.tensor
-    if prefill % decode and decode % prefill:
-        yield Problem(
-            "IncompatibleParallelism",
-            "spec.prefill.parallelism.tensor",
-            f"spec.prefill.parallelism.tensor ({prefill}) and spec.decode.parallelism.tensor"
-            f" ({decode}) must divide one another: the connector maps ranks by their ratio",
-        )
 
 
 def _protocol(deployment: PDDeployment) -> Iterator[Problem]:

@@ -45,7 +45,7 @@ def store_problems(deployment: PDDeployment) -> Iterator[Problem]:
     needed = sum(quantity(size) for size in sizes.values())
     for tier, placed in (("spec.prefill", spec.prefill), ("spec.decode", spec.decode)):
         limit = placed.resources.limits.get("memory")
-        ranks = placed.parallelism.tensor
+        ranks = placed.parallelism.ranks_per_pod
         if limit is not None and quantity(limit) <= needed * ranks:
             field = f"{tier}.resources.limits[memory]"
             yield Problem(

@@ -12,7 +12,7 @@ def part(tier: Tier) -> Part:
     # The image's defaults suit one thread; how many there are is known here alone.
     resources = tier.spec.resources
     cpus = resources.limits.get("cpu") or resources.requests.get("cpu") or "1"
-    threads = int(quantity(cpus)) // tier.spec.parallelism.tensor
+    threads = int(quantity(cpus)) // tier.spec.parallelism.ranks_per_pod
     return Part(
         env={
             # The kubelet decides which cores a pod gets; threads must not be bound to others.
