@@ -32,6 +32,7 @@ class Admin:
             reason = self._not_ready()
             call.respond(503 if reason else 200, _TEXT, f"{reason or 'ok'}\n".encode())
         elif request.path == b"/metrics":
-            call.respond(200, CONTENT_TYPE, self._metrics.text(self._backends.counts()))
+            counts, strange = self._backends.counts(), self._backends.unknown_connectors()
+            call.respond(200, CONTENT_TYPE, self._metrics.text(counts, strange))
         else:
             call.respond_error(ProxyError(404, "there is no such path here"))

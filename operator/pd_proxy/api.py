@@ -11,8 +11,9 @@ from pd_proxy import surface
 from pd_proxy.attempt import CLIENT_ERROR, UPSTREAM_ERROR, Context
 from pd_proxy.body import Completion
 from pd_proxy.config import Limits
-from pd_proxy.dispatch import Dispatcher, Job, NoDecoderError
+from pd_proxy.dispatch import Dispatcher, NoDecoderError
 from pd_proxy.errors import ProxyError, overloaded
+from pd_proxy.handoff import Job
 from pd_proxy.http.call import Call
 from pd_proxy.http.headers import find, to_engine
 from pd_proxy.log import log
@@ -89,7 +90,7 @@ class Api:
 
     async def _dispatch(self, call: Call, measure: Measure | None, request_id: bytes) -> str:
         request = call.request
-        methods = surface.METHODS.get(request.path)
+        methods = surface.methods(request.path)
         if methods is None:
             raise ProxyError(404, "there is no such path here")
         if request.method not in methods:
@@ -97,7 +98,7 @@ class Api:
             raise ProxyError(405, "this path is not served with this method", allow)
         if len(self._tasks) > self._limits.in_flight:
             raise overloaded("too many requests are in flight; come again in a moment")
-        raw, completion, alone = self._read(call)
+        raw, completion = self._read(call)
         if measure is None:
             measure = Measure(self._discarded, self._context.now(), 0)
         job = Job(
@@ -107,22 +108,21 @@ class Api:
             headers=to_engine(request.headers),
             body=raw,
             completion=completion,
-            alone=alone,
         )
         return await self._dispatcher.run(job)
 
-    def _read(self, call: Call) -> tuple[bytes, Completion | None, str | None]:
+    def _read(self, call: Call) -> tuple[bytes, Completion | None]:
         request = call.request
         if request.method == b"POST" and request.path in (surface.COMPLETIONS, surface.CHAT):
             completion = bodies.completion(request.body, request.path == surface.CHAT)
-            return completion.raw, completion, self._context.kv.obstacle(completion)
+            return completion.raw, completion
         raw = request.body
         kind = find(request.headers, b"content-type") or b"application/json"
         if b"json" in kind.lower() and raw:
             raw = bodies.harmless(raw)
         elif b"kv_transfer_params" in raw:
             raise ProxyError(400, "kv_transfer_params is not the client's to set")
-        return raw, None, None
+        return raw, None
 
     def _request_id(self, call: Call) -> bytes:
         given = find(call.request.headers, b"x-request-id")

@@ -8,9 +8,9 @@ from typing import Final, Protocol
 from pd_proxy.backends import Backend
 from pd_proxy.deadlines import Deadlines
 from pd_proxy.http.headers import Headers
-from pd_proxy.kv.protocol import KvProtocol
 from pd_proxy.measure import Measure
 from pd_proxy.metrics import Metrics
+from pd_proxy.protocols.base import KvProtocol
 
 OK: Final = "ok"
 CLIENT_ERROR: Final = "client_error"
@@ -48,7 +48,6 @@ class Context:
 
     metrics: Metrics
     deadlines: Deadlines
-    kv: KvProtocol
     now: Callable[[], float]
     """The loop's clock, to the microsecond: uvloop's own time() has whole milliseconds."""
 
@@ -73,16 +72,18 @@ class Attempt:
 
     __slots__ = (
         "_context",
-        "_prompt_tokens",
         "_settled",
         "committed",
         "decode",
         "decoder",
         "done",
+        "handed",
         "measure",
         "prefill",
         "prefill_rejected",
         "prefiller",
+        "prompt_tokens",
+        "protocol",
     )
 
     def __init__(
@@ -92,13 +93,17 @@ class Attempt:
         self.measure = measure
         self.decoder = decoder
         self.prefiller = prefiller
+        self.protocol: KvProtocol | None = prefiller.protocol if prefiller else None
         self.decode: Leg | None = None
         self.prefill: Leg | None = None
         self.done: asyncio.Future[str | Failure] = asyncio.get_running_loop().create_future()
+        self.handed: asyncio.Future[bytes | None] | None = None
+        """Where the decoder waits for it: the prefiller's answer, None where it gave none."""
         self.committed = False
         self.prefill_rejected = False
         self._settled = False
-        self._prompt_tokens: int | None = None
+        self.prompt_tokens: int | None = None
+        """Set once the prefiller has told."""
         decoder.in_flight += 1
         decoder.holders.add(self)
         if prefiller is not None:
@@ -109,19 +114,20 @@ class Attempt:
         """Give up, before anything was passed on."""
         if not self.committed and not self.done.done():
             self.done.set_result(failure)
+            self.hand(None)
             self.abort()
 
     def commit(self) -> None:
         """The answer's first byte goes to the client: the KV cache has come over, if any."""
         self.committed = True
-        self._release_prefiller()
+        self.release_prefiller()
         self._settle()
 
     def finish(self, outcome: str) -> None:
         """The answer went to the client, whole or broken."""
         self.decoder.holders.discard(self)
         self.decoder.in_flight -= 1
-        self._release_prefiller()
+        self.release_prefiller()
         if not self.done.done():
             self.done.set_result(outcome)
 
@@ -133,15 +139,22 @@ class Attempt:
         if self in self.decoder.holders:
             self.finish(UPSTREAM_ERROR)
 
-    def prefilled(self, tokens: int) -> None:
+    def prefilled(self, tokens: int, answer: bytes) -> None:
         """The prefiller holds the KV of so many tokens for the decoder."""
-        self._prompt_tokens = tokens
+        self.prompt_tokens = tokens
         self.measure.prompt(tokens)
         self._settle()
+        self.hand(answer)
+
+    def hand(self, answer: bytes | None) -> None:
+        """Let a decode go on that waits for the prefiller."""
+        if self.handed is not None and not self.handed.done():
+            self.handed.set_result(answer)
 
     def rejected(self) -> None:
         """The prefiller does not take the request: the decoder should say why, and soon."""
         self.prefill_rejected = True
+        self.hand(None)
         if self.decode is not None and not self.committed:
             soon = self._context.now() + REJECTED_SECONDS
             self.decode.deadline = min(self.decode.deadline, soon)
@@ -157,11 +170,14 @@ class Attempt:
 
     def _settle(self) -> None:
         """Once both are known, the decoder must have received these tokens."""
-        if self.committed and self._prompt_tokens is not None and not self._settled:
+        tokens, protocol = self.prompt_tokens, self.protocol
+        if self.committed and not self._settled and tokens is not None and protocol is not None:
             self._settled = True
-            self._context.metrics.kv_expected.add(self.decoder.pod.name, self._prompt_tokens)
+            expected = protocol.expected(tokens)
+            self._context.metrics.kv_expected.add(self.decoder.pod.name, expected)
 
-    def _release_prefiller(self) -> None:
+    def release_prefiller(self) -> None:
+        """Nothing rests on the prefiller any more."""
         prefiller = self.prefiller
         if prefiller is not None and self in prefiller.holders:
             prefiller.holders.discard(self)

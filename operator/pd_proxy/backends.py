@@ -1,13 +1,20 @@
 """The engines that the proxy knows: one object for each incarnation of each pod."""
 
+from __future__ import annotations
+
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from pd_proxy.http.upstream import Pool, authority
+from pd_proxy.log import log
 from pd_shared import labels
 from pd_shared import metrics as names
+
+if TYPE_CHECKING:
+    from pd_proxy.protocols import Protocols
+    from pd_proxy.protocols.base import KvProtocol
 
 READY: Final = "ready"
 DRAINING: Final = "draining"
@@ -33,12 +40,14 @@ class Pod:
     incarnation: str
     """Names the running container; empty where none runs."""
     state: str
+    connector: str = labels.MOONCAKE_CONNECTOR
+    """The value of the annotation labels.CONNECTOR, known or not."""
 
 
 class Holder(Protocol):
     """Work that rests on a backend."""
 
-    def backend_gone(self, backend: "Backend") -> None:
+    def backend_gone(self, backend: Backend) -> None:
         """The engine process is gone: what it had, such as KV, is lost."""
 
 
@@ -53,8 +62,15 @@ class Engine:
 class Backend:
     """One incarnation of an engine pod, and what is under way on it."""
 
-    def __init__(self, pod: Pod) -> None:
+    def __init__(self, pod: Pod, protocol: KvProtocol | None) -> None:
         self.pod = pod
+        self.protocol = protocol
+        """None where the pod names a connector that is not known: it is not paired."""
+        paired = protocol is not None and protocol.pairs
+        self.prefills = paired and pod.tier == labels.PREFILLER
+        """Whether it is a prefiller that decoders can be paired with."""
+        self.whole = pod.tier == labels.DECODER and protocol is not None and not protocol.pairs
+        """Whether it is an engine that needs no prefiller."""
         self.pool = Pool(pod.host, pod.port, self._idle_lost)
         self.bootstrap_url = f"http://{authority(pod.host, pod.bootstrap_port)}"
         self.proof_line = b"x-pd-%b: %b\r\n" % (pod.tier.encode(), pod.name.encode())
@@ -87,7 +103,7 @@ class Backend:
 
     def doubt_engines(self) -> None:
         """The engine ids may be those of a process that is no more: ask again."""
-        if self.pod.tier == labels.PREFILLER:
+        if self.prefills:
             self.engines_known.clear()
             self.engines_doubted.set()
 
@@ -109,17 +125,22 @@ class Backend:
 class Backends:
     """The table of backends, kept by a source; lists for the choice are ready made.
 
-    `watchers` hear of each backend that comes, and of each that goes.
+    `on_new` hear of each backend that comes, `on_gone` of each that goes.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, protocols: Protocols) -> None:
+        self._protocols = protocols
+        self._strange: set[str] = set()
         self._by_uid: dict[str, Backend] = {}
         self._changed = asyncio.Event()
         self.known = False
         """Whether a source has told anything yet."""
         self.decoders: Sequence[Backend] = ()
+        """Ready ones."""
+        self.whole: Sequence[Backend] = ()
+        """Those of them that need no prefiller."""
         self.prefillers: dict[str, list[Backend]] = {}
-        """Ready ones, by pairing."""
+        """Ready ones, by pairing; a pairing has one connector."""
         self.on_new: list[Callable[[Backend], None]] = []
         self.on_gone: list[Callable[[Backend], None]] = []
 
@@ -139,7 +160,7 @@ class Backends:
             if known is not None:
                 known.pod = pod
                 continue
-            self._by_uid[uid] = backend = Backend(pod)
+            self._by_uid[uid] = backend = Backend(pod, self._protocol(pod))
             for hear in self.on_new:
                 hear(backend)
         self._sort()
@@ -175,14 +196,31 @@ class Backends:
         """Forget all."""
         self.update(())
 
+    def unknown_connectors(self) -> dict[str, int]:
+        """How many have a connector that is not known, by tier as the metric names it."""
+        counts = dict.fromkeys(_TIERS.values(), 0)
+        for backend in self._by_uid.values():
+            counts[_TIERS[backend.pod.tier]] += backend.protocol is None
+        return counts
+
+    def _protocol(self, pod: Pod) -> KvProtocol | None:
+        protocol = self._protocols.get(pod.connector)
+        if protocol is None and pod.connector not in self._strange:
+            self._strange.add(pod.connector)
+            log("error", "unknown connector; its pods are not paired",
+                connector=pod.connector, pod=pod.name)  # fmt: skip
+        return protocol
+
     def _sort(self) -> None:
         ready = [b for b in self._by_uid.values() if b.pod.state == READY]
         self.decoders = [b for b in ready if b.pod.tier == labels.DECODER]
+        self.whole = [b for b in self.decoders if b.whole]
         self.prefillers = {}
         for backend in ready:
-            if backend.pod.tier == labels.PREFILLER:
+            if backend.prefills:
                 self.prefillers.setdefault(backend.pod.pairing, []).append(backend)
 
 
 def _process(pod: Pod) -> tuple[str, ...]:
-    return (pod.incarnation, pod.host, str(pod.port), str(pod.bootstrap_port), pod.tier, pod.name)
+    ports = (str(pod.port), str(pod.bootstrap_port))
+    return (pod.incarnation, pod.host, *ports, pod.tier, pod.name, pod.connector)

@@ -32,16 +32,25 @@ def _load(backend: Backend) -> tuple[int, int]:
 def pair(
     backends: Backends, tried: Collection[Backend], now: float
 ) -> tuple[Backend | None, Backend | None]:
-    """A prefiller and a decoder of one pairing; without a prefiller where no pairing has both."""
+    """A prefiller and a decoder of one pairing, or an engine that needs no prefiller.
+
+    A decoder that lacks its prefiller only where there is nothing else.
+    """
     decoders = backends.decoders
     usable: dict[str, list[Backend]] = {}
     for pairing, prefillers in backends.prefillers.items():
         if able := [p for p in prefillers if not p.hopeless(now)]:
             usable[pairing] = able
-    complete = [d for d in decoders if d.pod.pairing in usable]
+    complete = [d for d in decoders if d.whole or (d.protocol and d.pod.pairing in usable)]
     if not complete:
         return None, pick(decoders, tried, now)
     decoder = pick(complete, tried, now)
-    if decoder is None:
-        return None, None
+    if decoder is None or decoder.whole:
+        return None, decoder
     return pick(usable[decoder.pod.pairing], tried, now), decoder
+
+
+def alone(backends: Backends, tried: Collection[Backend], now: float) -> Backend | None:
+    """A decoder without a prefiller: one that needs none, where there is any."""
+    whole = [d for d in backends.whole if d.suspect_until <= now and d not in tried]
+    return pick(whole or backends.decoders, tried, now)

@@ -7,9 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-CONNECTORS: Final = ("Mooncake",)
-"""Values of `connector` that this proxy can drive."""
-
+from pd_shared import labels
 
 _KEYS: Final = (
     "deployment", "namespace", "deploymentUid", "servedNames", "connector",
@@ -63,7 +61,6 @@ class Config:
     namespace: str
     deployment_uid: str
     served_names: tuple[str, ...]
-    connector: str
     listen: Address
     admin: Address
     timeouts: Timeouts
@@ -101,15 +98,16 @@ def parse(value: Any) -> Config:
     limits = _section(
         top["limits"], "limits", ("bodyBytes", "headerBytes", "connections", "inFlight")
     )
+    # How KV moves is said by the pods' own annotation, so that both ways work in a rollout.
     connector = _text(top["connector"], "connector")
-    if connector not in CONNECTORS:
-        raise ConfigError(f"connector is {connector!r}; it must be one of {', '.join(CONNECTORS)}")
+    if connector not in labels.CONNECTORS:
+        allowed = ", ".join(labels.CONNECTORS)
+        raise ConfigError(f"connector is {connector!r}; it must be one of {allowed}")
     return Config(
         deployment=_text(top["deployment"], "deployment"),
         namespace=_text(top["namespace"], "namespace"),
         deployment_uid=_text(top["deploymentUid"], "deploymentUid"),
         served_names=_texts(top["servedNames"], "servedNames"),
-        connector=connector,
         listen=_address(top["listen"], "listen"),
         admin=_address(top["admin"], "admin"),
         timeouts=Timeouts(

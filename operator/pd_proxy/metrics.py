@@ -9,6 +9,9 @@ from pd_shared import metrics as names
 INTERNAL_ERRORS: Final = "pd_proxy_internal_errors_total"
 """Errors in the proxy itself; a client got a 500 or a broken stream."""
 
+UNKNOWN_CONNECTORS: Final = "pd_proxy_unknown_connector_backends"
+"""Pods whose annotation names a connector that this proxy does not know: they are not paired."""
+
 CONTENT_TYPE: Final = b"content-type: text/plain; version=0.0.4; charset=utf-8\r\n"
 
 
@@ -89,7 +92,9 @@ class Metrics:
         for metric in (self.kv_expected, self.kv_moved, self.kv_cached, self.kv_recomputed):
             metric.values.pop(name, None)
 
-    def text(self, backends: Mapping[tuple[str, str], int]) -> bytes:
+    def text(
+        self, backends: Mapping[tuple[str, str], int], unknown_connectors: Mapping[str, int]
+    ) -> bytes:
         """The exposition; `backends` has the number of pods by tier and state."""
         lines: list[str] = []
 
@@ -122,6 +127,11 @@ class Metrics:
                 f'{names.BACKENDS}{{tier="{tier}",state="{state}"}} {count}'
                 for (tier, state), count in backends.items()
             ],
+        )
+        put(
+            "gauge",
+            UNKNOWN_CONNECTORS,
+            [f'{UNKNOWN_CONNECTORS}{{tier="{t}"}} {n}' for t, n in unknown_connectors.items()],
         )
         for name, histogram in (
             (names.TTFT, self.ttft),

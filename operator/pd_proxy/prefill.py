@@ -68,7 +68,7 @@ class PrefillLeg:
         tokens, _ = usage_of(body)
         if tokens is None:
             self._fail("prefill_invalid")
-        elif flaw := self._context.kv.flaw(body):
+        elif flaw := attempt.protocol.flaw(body) if attempt.protocol else None:
             attempt.fail(Failure(flaw, alone=True))
         else:
             if attempt.prefiller is not None:
@@ -76,7 +76,7 @@ class PrefillLeg:
             attempt.measure.prefilled(now)
             if not attempt.done.done():
                 attempt.measure.enter(names.TIER_DECODE)
-            attempt.prefilled(tokens)
+            attempt.prefilled(tokens, body)
 
     def _fail(
         self, reason: str, answer: Answer | None = None, outcome: str = UPSTREAM_ERROR

@@ -12,12 +12,12 @@ from pd_proxy.backends import Backends
 from pd_proxy.config import Address, Config, ConfigError, Limits
 from pd_proxy.deadlines import Deadlines
 from pd_proxy.dispatch import Dispatcher
+from pd_proxy.follow import Prefillers
 from pd_proxy.http.server import Server
-from pd_proxy.kv.bootstrap import Bootstrap
-from pd_proxy.kv.mooncake import Mooncake
 from pd_proxy.kv_counters import POLL_SECONDS, KvCounters
 from pd_proxy.log import log
 from pd_proxy.metrics import Metrics
+from pd_proxy.protocols import protocols
 
 DRAIN_SECONDS: Final = 120.0
 """How long requests in flight may take to end after SIGTERM."""
@@ -45,11 +45,9 @@ class Proxy:
         shortest = min(timeouts.prefill, timeouts.first_token, timeouts.between_tokens)
         self._deadlines = Deadlines(min(_STEP_SECONDS, shortest / 4))
         self.metrics = Metrics()
-        self.backends = Backends()
-        self._bootstrap = Bootstrap(self.backends, timeouts.bootstrap)
-        context = Context(
-            self.metrics, self._deadlines, Mooncake(timeouts.bootstrap), time.monotonic
-        )
+        self.backends = Backends(protocols())
+        self._prefillers = Prefillers(self.backends, timeouts.bootstrap)
+        context = Context(self.metrics, self._deadlines, time.monotonic)
         self.api = Api(context, Dispatcher(context, self.backends, timeouts), config.limits)
         self._server = Server(
             self.api.handle, config.limits, self._deadlines, on_invalid=self.api.invalid
@@ -105,7 +103,7 @@ class Proxy:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._bootstrap.close()
+        self._prefillers.close()
         self.backends.close()
         self._deadlines.close()
 

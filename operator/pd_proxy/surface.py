@@ -1,5 +1,6 @@
 """What the proxy serves: an allowlist of vLLM's paths. Everything else is 404."""
 
+import re
 from typing import Final
 
 COMPLETIONS: Final = b"/v1/completions"
@@ -32,3 +33,17 @@ METHODS: Final[dict[bytes, frozenset[bytes]]] = {
     **dict.fromkeys(_AUXILIARY_GET, frozenset((b"GET", b"OPTIONS"))),
 }
 """Allowed methods by path; OPTIONS is a browser's question before it sends."""
+
+_GET: Final = METHODS[b"/v1/models"]
+_MODEL: Final = re.compile(rb"/v1/models/[A-Za-z0-9._~%:@+/-]{1,512}")
+"""One model's card; its id may have slashes."""
+_UPWARDS: Final = re.compile(rb"(/|%2f)(\.|%2e){0,2}(/|%2f|$)", re.I)
+"""What a server might read as another path."""
+
+
+def methods(path: bytes) -> frozenset[bytes] | None:
+    """The methods that a path is served with; None where it is not served."""
+    found = METHODS.get(path)
+    if found is None and _MODEL.fullmatch(path) and not _UPWARDS.search(path):
+        return _GET
+    return found

@@ -34,3 +34,23 @@ PROXY: Final = "proxy"
 MOONCAKE: Final = "mooncake"
 ENGINE: Final = "engine"
 """Component of children that both tiers share (ServiceAccount, engine ConfigMap)."""
+
+CONNECTOR: Final = f"{GROUP}/connector"
+"""Annotation on engine pods: how KV gets from prefiller to decoder, one of CONNECTORS.
+
+Pods without it count as MOONCAKE.
+"""
+
+MOONCAKE_CONNECTOR: Final = "Mooncake"
+NIXL: Final = "Nixl"
+MOONCAKE_STORE: Final = "MooncakeStore"
+LMCACHE: Final = "LMCache"
+LMCACHE_MP: Final = "LMCacheMP"
+MULTI: Final = "Multi"
+COLOCATED: Final = "Colocated"
+"""No transfer at all: each decoder is a whole engine."""
+
+CONNECTORS: Final = (
+    MOONCAKE_CONNECTOR, NIXL, MOONCAKE_STORE, LMCACHE, LMCACHE_MP, MULTI, COLOCATED,
+)  # fmt: skip
+"""Values of CONNECTOR."""

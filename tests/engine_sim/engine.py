@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+import uuid
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from pd_shared import labels
 from tests.engine_sim import answers
 from tests.engine_sim.faults import Faults
-from tests.engine_sim.kv import Fetcher, Store, TransferServer, UnknownEngineError
+from tests.engine_sim.kv import Fetcher, Store, TransferServer, UnknownEngineError, fetch_at
+from tests.engine_sim.shared import SharedStore
 from tests.engine_sim.wire import HttpServer, Request, Response
 
 PREFILLER: Final = "prefiller"
@@ -36,6 +39,10 @@ class Engine:
     per_token: float = 0.0
     abort_seconds: float = 480.0
     max_model_len: int = 2048
+    connector: str = labels.MOONCAKE_CONNECTOR
+    """One of labels.CONNECTORS; Colocated ones are of the decoders' tier."""
+    shared: SharedStore | None = None
+    """The store between the tiers, for the connectors that have one."""
     ranks: int = 1
     faults: Faults = field(default_factory=Faults)
     seen: list[Seen] = field(default_factory=list)
@@ -111,6 +118,8 @@ class Engine:
     async def _serve_other(self, request: Request, response: Response, path: str) -> None:
         if path in ("/health", "/ping"):
             response.send(200, b"", "text/plain")
+        elif path.startswith("/v1/models/"):
+            response.send(200, {"object": "model", "id": path.removeprefix("/v1/models/")})
         elif path == "/v1/models":
             response.send(200, {"object": "list", "data": [{"id": answers.MODEL}]})
         elif request.method == "POST":
@@ -170,9 +179,27 @@ class Engine:
         source = await self._prompt_source(params, prompt, length)
         transfer = params.get("transfer_id")
         first_stops = prompt.startswith("EOS") and not body.get("min_tokens")
-        if self.tier == PREFILLER and transfer and body.get("max_tokens") == 1 and not first_stops:
-            self.store.hold(transfer, prompt)
-        await self._generate(request, body, response, source)
+        told = None
+        if self.tier == PREFILLER and body.get("max_tokens") == 1 and not first_stops:
+            if transfer:
+                self.store.hold(transfer, prompt)
+            elif self.connector == labels.NIXL and params.get("do_remote_decode"):
+                told = self._hold_for_nixl(prompt)
+        await self._generate(request, body, response, source, told)
+        if self.tier == PREFILLER and self.shared is not None:
+            self.shared.save(prompt, self.faults.lost_saves)
+
+    def _hold_for_nixl(self, prompt: str) -> dict[str, Any] | None:
+        """As NixlConnector's request_finished: where the decoder finds the blocks."""
+        if self.faults.params_missing:
+            return None
+        request = uuid.uuid4().hex
+        self.store.hold(request, prompt)
+        return {
+            "do_remote_prefill": True, "do_remote_decode": False, "remote_block_ids": [[1, 2]],
+            "remote_engine_id": self.store.engine_id, "remote_request_id": request,
+            "remote_host": "127.0.0.1", "remote_port": self._transfers.port, "tp_size": 1,
+        }  # fmt: skip
 
     async def _prompt_source(self, params: dict[str, Any], prompt: str, length: int) -> str:
         """The prompt that the answer is made from: the fetched KV's, or the request's own."""
@@ -190,12 +217,35 @@ class Engine:
             if fetched is not None:
                 self.sources["external_kv_transfer"] += length
                 return fetched
-        await asyncio.sleep(self.prefill_per_token * length)
-        self.sources["local_compute"] += length
+        if self.tier == DECODER and self.connector == labels.NIXL and params:
+            fetched = await self._fetch_by_nixl(params)
+            if fetched is not None:
+                self.sources["external_kv_transfer"] += length
+                return fetched
+        loaded = 0
+        if self.tier == DECODER and self.shared is not None:
+            loaded = self.shared.load(prompt, length)
+            self.sources["external_kv_transfer"] += loaded
+        await asyncio.sleep(self.prefill_per_token * (length - loaded))
+        self.sources["local_compute"] += length - loaded
         return prompt
 
+    async def _fetch_by_nixl(self, params: dict[str, Any]) -> str | None:
+        wanted = ("remote_engine_id", "remote_request_id", "remote_host", "remote_port")
+        if not params.get("do_remote_prefill") or not all(map(params.get, wanted)):
+            return None
+        await asyncio.sleep(self.faults.slow_kv)
+        return await fetch_at(
+            params["remote_host"], params["remote_port"], params["remote_request_id"]
+        )
+
     async def _generate(
-        self, request: Request, body: dict[str, Any], response: Response, prompt: str
+        self,
+        request: Request,
+        body: dict[str, Any],
+        response: Response,
+        prompt: str,
+        told: dict[str, Any] | None,
     ) -> None:
         count = answers.wanted(body)
         parts = answers.tokens(prompt, count)
@@ -206,7 +256,8 @@ class Engine:
         else:
             if self.per_token:
                 await asyncio.sleep(self.per_token * count)
-            response.send(200, answers.whole(body, request_id, "".join(parts), length, count))
+            answer = answers.whole(body, request_id, "".join(parts), length, count)
+            response.send(200, {**answer, "kv_transfer_params": told})
         self.generated += count
 
     async def _stream(self, events: list[bytes], response: Response) -> None:
@@ -248,6 +299,8 @@ class Engine:
             f"vllm:num_requests_waiting{{{label}}} 0.0",
             f"vllm:kv_cache_usage_perc{{{label}}} 0.0",
         ]
+        if self.shared is not None and self.tier == PREFILLER:
+            lines += self.shared.metrics(label)
         return "\n".join(lines) + "\n"
 
 

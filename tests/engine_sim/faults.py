@@ -28,6 +28,10 @@ class Faults:
     """The connection stays open once [DONE] was sent, without the body's own end."""
     slow_kv: float = 0.0
     """Seconds that a transfer takes."""
+    params_missing: bool = False
+    """Nixl: the prefiller answers without saying where the blocks are."""
+    lost_saves: bool = False
+    """With a store between the tiers: what was prefilled never comes there."""
     bootstrap_down: bool = False
     """The bootstrap server answers 503."""
     garbage_times: int = 0

@@ -125,6 +125,21 @@ class Fetcher:
         return None
 
 
+async def fetch_at(host: str, port: int, request: str) -> str | None:
+    """What a NIXL decoder does: blocks at a known address; None where they are not, or no more."""
+    try:
+        reader, writer = await asyncio.open_connection(host, port, limit=_LINE)
+        try:
+            writer.write(request.encode() + b"\n")
+            line = await reader.readline()
+        finally:
+            writer.close()
+    except OSError:
+        return None
+    prompt: str | None = json.loads(line)["prompt"] if line else None
+    return prompt
+
+
 async def _query(bootstrap: str, engine_id: str) -> str:
     host, _, port = bootstrap.removeprefix("http://").rpartition(":")
     try:

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pd_proxy import config
@@ -44,7 +44,7 @@ def pod_of(engine: Engine, incarnation: str = "1", pairing: str = "") -> Pod:
     return Pod(
         uid=engine.name, name=engine.name, tier=engine.tier, pairing=pairing, host="127.0.0.1",
         port=engine.port, bootstrap_port=engine.bootstrap_port,
-        incarnation=incarnation, state=READY,
+        incarnation=incarnation, state=READY, connector=engine.connector,
     )  # fmt: skip
 
 
@@ -55,6 +55,8 @@ class Rig:
     proxy: Proxy
     prefillers: list[Engine]
     decoders: list[Engine]
+    more: list[Engine] = field(default_factory=list)
+    """Those that came later."""
 
     @property
     def port(self) -> int:
@@ -69,6 +71,13 @@ class Rig:
             replace(pod, **change) if pod.uid == engine.name else pod for pod in self.pods()
         )
 
+    async def add(self, engine: Engine, pairing: str = "") -> Engine:
+        """Start an engine, and tell that its pod is there."""
+        await engine.start()
+        self.more.append(engine)
+        self.proxy.backends.update([*self.pods(), pod_of(engine, pairing=pairing)])
+        return engine
+
     def remove(self, engine: Engine) -> None:
         """Tell that an engine's pod is no more."""
         self.proxy.backends.update(pod for pod in self.pods() if pod.uid != engine.name)
@@ -80,7 +89,7 @@ class Rig:
     async def learned(self) -> None:
         """Wait until the engine ids of all prefillers are known."""
         for backend in self.proxy.backends.all():
-            if backend.pod.tier == PREFILLER:
+            if backend.prefills:
                 await backend.engines_known.wait()
 
     async def metric(self, name: str, **labels: str) -> float:
@@ -131,6 +140,6 @@ async def rig(
         yield made
     finally:
         await proxy.close()
-        for one in (*first, *second):
+        for one in (*first, *second, *made.more):
             one.kill()
         await asyncio.sleep(0)

@@ -9,7 +9,7 @@ from pd_shared import metrics as names
 
 
 def scraped(metrics: Metrics) -> ProxySample:
-    return read(metrics.text({("prefill", "ready"): 1}).decode())
+    return read(metrics.text({("prefill", "ready"): 1}, {}).decode())
 
 
 def test_everything_is_told_before_the_first_request() -> None:

@@ -56,7 +56,7 @@ def test_what_the_operator_writes_is_accepted() -> None:
         (("timeouts", "prefill"), "5s", "timeouts.prefill"),
         (("limits", "inFlight"), 1.5, "limits.inFlight"),
         (("limits", "connections"), -1, "limits.connections"),
-        (("connector",), "Nixl", "must be one of Mooncake"),
+        (("connector",), "Pigeon", "must be one of Mooncake, Nixl"),
         (("listen", "port"), 70000, "listen.port"),
         (("listen", "host"), None, "listen.host"),
         (("deployment",), "", "deployment"),

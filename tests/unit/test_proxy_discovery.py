@@ -10,6 +10,7 @@ import pytest
 from pd_proxy.backends import DRAINING, READY, UNREADY, Backend, Backends
 from pd_proxy.discovery.pods import read_pod
 from pd_proxy.discovery.watch import ExpiredError, Follower, UnreachableError
+from pd_proxy.protocols import protocols
 from pd_shared import labels
 from tests.engine_sim.rig import settings, until
 
@@ -104,6 +105,18 @@ def test_states(path: str, value: Any, state: str) -> None:
     assert found.state == state
 
 
+@pytest.mark.parametrize(
+    ("value", "connector"), [(None, "Mooncake"), ("Nixl", "Nixl"), ("Pigeon", "Pigeon")]
+)
+def test_connectors(value: str | None, connector: str) -> None:
+    manifest = pod()
+    if value is not None:
+        manifest["metadata"]["annotations"][labels.CONNECTOR] = value
+    found = read_pod(manifest, CONFIG)
+    assert found is not None
+    assert found.connector == connector
+
+
 def test_each_container_is_another_incarnation() -> None:
     kinds = {
         read_pod(changed(f"status|containerStatuses|0|{key}", value), CONFIG)
@@ -140,7 +153,7 @@ class FakeApi:
 class Following:
     def __init__(self, *lists: Any) -> None:
         self.api = FakeApi(*lists)
-        self.backends = Backends()
+        self.backends = Backends(protocols())
         self.gone: list[Backend] = []
         self.backends.on_gone.append(self.gone.append)
 

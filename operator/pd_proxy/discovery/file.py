@@ -14,6 +14,7 @@ from pd_shared import labels, ports
 _POLL_SECONDS: Final = 0.5
 _KEYS: Final = (
     "name", "tier", "host", "port", "bootstrapPort", "pairing", "uid", "incarnation", "state",
+    "connector",
 )  # fmt: skip
 
 
@@ -21,7 +22,8 @@ def read_file(path: Path) -> tuple[Pod, ...]:
     """The backends in a file; ConfigError names what is wrong.
 
     A JSON list of objects with `name`, `tier` (prefiller or decoder) and `host`, and, where
-    needed, `port`, `bootstrapPort`, `pairing`, `uid`, `incarnation` and `state`.
+    needed, `port`, `bootstrapPort`, `pairing`, `uid`, `incarnation`, `state` and
+    `connector`.
     """
     try:
         value = orjson.loads(path.read_bytes())
@@ -75,6 +77,7 @@ def _read(item: Any, where: str) -> Pod:
         bootstrap_port=_port(item.get("bootstrapPort", ports.BOOTSTRAP), where),
         incarnation=str(item.get("incarnation", "1")),
         state=state,
+        connector=str(item.get("connector", labels.MOONCAKE_CONNECTOR)),
     )
 
 

@@ -43,6 +43,7 @@ def read_pod(pod: Mapping[str, Any], config: Config) -> Pod | None:
         bootstrap_port=ports.BOOTSTRAP,
         incarnation=incarnation,
         state=_state(metadata, annotations, status) if incarnation else UNREADY,
+        connector=str(annotations.get(labels.CONNECTOR, labels.MOONCAKE_CONNECTOR)),
     )
 
 
