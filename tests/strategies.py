@@ -39,6 +39,39 @@ def likely_spec() -> st.SearchStrategy[dict[str, Any]]:
     """Specs as users write them; most have no problems."""
     return st.builds(
         merged, _object(structural(PDDeploymentSpec), "", _LIKELY), st.sampled_from(_COMBINED)
+    ).flatmap(_with_connector)
+
+
+def _with_connector(spec: dict[str, Any]) -> st.SearchStrategy[dict[str, Any]]:
+    """A connector that fits the rest of a spec, and what goes with it."""
+    cpu, tcp = spec["engine"]["device"] == "cpu", spec["kvTransfer"]["protocol"] == "tcp"
+    store = spec["mooncake"]["store"]["enabled"]
+    fits = ["Mooncake", "Multi", "MooncakeStore"] if store else ["Mooncake", "Nixl"]
+    if store and not cpu:
+        fits.append("LMCache")
+    if tcp and not store:
+        fits.append("LMCacheMP")
+
+    def changed(connector: str, pool: dict[str, Any], lmcache: Any) -> dict[str, Any]:
+        direct = connector in ("Mooncake", "Multi", "Nixl")
+        kv: dict[str, Any] = {
+            "connector": connector,
+            **({} if direct else {"abortTimeout": None, "workers": None}),
+        }
+        if connector == "Nixl":
+            kv["symmetric"] = False
+        return merged(
+            merged(spec, {"lmcache": None}),
+            {"kvTransfer": kv, "mooncake": {"store": pool}, "lmcache": lmcache},
+        )
+
+    return st.sampled_from(fits).flatmap(
+        lambda connector: st.builds(
+            changed,
+            st.just(connector),
+            st.sampled_from(_STORES),
+            _LMCACHE.get(connector, st.none()),
+        )
     )
 
 
@@ -80,6 +113,14 @@ _LIKELY: Final[Overrides] = {
         previous == "--dtype" for previous, arg in zip(["", *args], args, strict=False)
         if arg == "float16"
     )),
+    "kvTransfer.abortTimeout": st.sampled_from(["10s", "60000ms", "1h"]),
+    "mooncake.master": st.sampled_from(
+        [
+            {},
+            {"port": 50052, "metadataPort": 8081},
+            {"ha": {"etcd": {"endpoints": ["etcd-0.etcd:2379", "[fd00::1]:2379"]}, "replicas": 3}},
+        ]
+    ),
     "engine.version": st.sampled_from(["0.33.0", "1.0.0", "0.32.0+pd", "0.32.0+cu.pd.1"]),
     "model.source": st.sampled_from(
         [
@@ -104,6 +145,19 @@ _LIKELY: Final[Overrides] = {
         }.items()
     },
 }  # fmt: skip
+_STORES: Final[list[dict[str, Any]]] = [
+    {"mode": "Embedded", "pool": None},
+    {"mode": "Standalone", "pool": None},
+    {"mode": "Standalone", "pool": {"replicas": 2, "nodeSelector": {"pool": "a"}}},
+    {"mode": "Standalone", "pool": {"offload": {"size": "1.5Ti"}}},
+    {"mode": "Standalone", "pool": {"offload": {"size": 10**12, "storageClass": "fast"}}},
+]
+_LMCACHE: Final[dict[str, st.SearchStrategy[Any]]] = {
+    "LMCache": st.sampled_from(
+        [None, {"chunkSize": 64}, {"prefill": {"localCpu": True, "localCpuSize": "1.5Gi"}}]
+    ),
+    "LMCacheMP": st.sampled_from([None, {"server": {"memory": "1G", "image": "a:1"}}]),
+}
 _COMBINED: Final[list[dict[str, Any]]] = [
     {"engine": {"device": device}, "kvTransfer": {"protocol": protocol},
      **({} if device == "cuda" else {

@@ -7,6 +7,7 @@ children that the API server accepts.
 
 from pd_operator.api.deployment import PDDeployment
 from pd_operator.checks.args import argument_problems
+from pd_operator.checks.kv_transfer import kv_transfer_problems
 from pd_operator.checks.parallelism import parallelism_problems
 from pd_operator.checks.placement import placement_problems
 from pd_operator.checks.problem import Problem
@@ -26,6 +27,7 @@ def problems(deployment: PDDeployment) -> tuple[Problem, ...]:
         *parallelism_problems(deployment),
         *resource_problems(deployment),
         *placement_problems(deployment),
+        *kv_transfer_problems(deployment),
         *store_problems(deployment),
         *scaling_problems(deployment),
     )

@@ -8,6 +8,21 @@ HTTP: Final = 8000
 BOOTSTRAP: Final = 8998
 """A prefiller's Mooncake bootstrap server; named `bootstrap`."""
 
+NIXL: Final = 5600
+"""An engine's NIXL side channel, one port more for each data parallel rank; named `nixl`."""
+
+LMCACHE: Final = 5555
+"""The LMCache server's requests; named `lmcache`."""
+
+LMCACHE_HTTP: Final = 8080
+"""The LMCache server's /healthcheck and /metrics: unauthenticated; named `admin`."""
+
+STORE_RPC: Final = 50052
+"""A pod of the store's pool: requests of local clients; named `rpc`."""
+
+STORE_HTTP: Final = 9300
+"""A pod of the store's pool: /health and /metrics; named `admin`."""
+
 PROXY_ADMIN: Final = 9090
 """The proxy's /healthz, /readyz and /metrics; named `admin`, not in the client Service."""
 

@@ -109,7 +109,7 @@ CASES: list[tuple[str, Any, tuple[str, ...]]] = [
     ("spec.engine.args", ["a" * 1025], ("spec.engine.args[0]", "may not be more than 1024")),
     # KV transfer and RDMA.
     ("spec.kvTransfer.protocol", "auto", ("spec.kvTransfer.protocol", '"rdma", "tcp"')),
-    ("spec.kvTransfer.connector", "Nixl", ("spec.kvTransfer.connector", '"Mooncake"')),
+    ("spec.kvTransfer.connector", "P2P", ("spec.kvTransfer.connector", '"Mooncake", "Nixl"')),
     (
         "spec",
         VALID["spec"] | {"kvTransfer": {"protocol": "tcp"}, "rdma": {}},

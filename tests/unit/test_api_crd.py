@@ -88,11 +88,17 @@ def test_short_name_subresources_and_columns() -> None:
 NOT_IN_CHILDREN = {
     "prefill.replicas": "planning sets a tier's replicas",
     "decode.replicas": "planning sets a tier's replicas",
-    "kvTransfer.connector": "has one value only",
 }
 """Beside all of `autoscaling`, which the autoscaler reads."""
 
 _TOLERATION: dict[str, Any] = {"key": "a", "effect": "NoExecute"}
+_TOLERATIONS: dict[str, tuple[Any, Any]] = {
+    f"tolerations.*.{key}": ([_TOLERATION], [{**_TOLERATION, key: value}])
+    for key, value in (
+        ("key", "b"), ("operator", "Exists"), ("value", "b"), ("effect", "NoSchedule"),
+        ("tolerationSeconds", 1),
+    )
+}  # fmt: skip
 _TIER: dict[str, tuple[Any, Any]] = {
     "parallelism.tensor": (1, 2),
     "parallelism.pipeline": (1, 2),
@@ -110,14 +116,8 @@ _TIER: dict[str, tuple[Any, Any]] = {
     "resources.requests.*": ({"cpu": 1}, {"cpu": 2}),
     "resources.limits.*": ({"memory": "1Gi"}, {"memory": "2Gi"}),
     "nodeSelector.*": ({"pool": "a"}, {"pool": "b"}),
-    **{
-        f"tolerations.*.{key}": ([_TOLERATION], [{**_TOLERATION, key: value}])
-        for key, value in (
-            ("key", "b"), ("operator", "Exists"), ("value", "b"), ("effect", "NoSchedule"),
-            ("tolerationSeconds", 1),
-        )
-    },
-}  # fmt: skip
+    **_TOLERATIONS,
+}
 TWO_VALUES: dict[str, tuple[Any, Any]] = {
     "model.id": ("org/a", "org/b"),
     "model.servedName": ("a", "b"),
@@ -132,6 +132,11 @@ TWO_VALUES: dict[str, tuple[Any, Any]] = {
     "engine.device": ("cuda", "cpu"),
     "engine.args.*": (["--seed=1"], ["--seed=2"]),
     "kvTransfer.protocol": ("rdma", "tcp"),
+    "kvTransfer.connector": ("Mooncake", "MooncakeStore"),
+    "kvTransfer.symmetric": (True, False),
+    "kvTransfer.loadFailurePolicy": ("Recompute", "Fail"),
+    "kvTransfer.abortTimeout": ("1m", "3m"),
+    "kvTransfer.workers": (1, 2),
     "rdma.resource": ("rdma/a", "rdma/b"),
     "rdma.count": (1, 2),
     "rdma.devices.*": (["mlx5_0"], ["mlx5_1"]),
@@ -141,6 +146,29 @@ TWO_VALUES: dict[str, tuple[Any, Any]] = {
     "mooncake.store.enabled": (True, False),
     "mooncake.store.segmentSize": ("1Gi", "2Gi"),
     "mooncake.store.localBufferSize": ("1Gi", "2Gi"),
+    "mooncake.store.mode": ("Embedded", "Standalone"),
+    "mooncake.store.leaseTTL": ("1s", "2s"),
+    "mooncake.store.softPinTTL": ("1s", "2s"),
+    "mooncake.store.evictionHighWatermark": (80, 90),
+    "mooncake.store.evictionRatio": (5, 10),
+    "mooncake.store.allocationStrategy": ("Random", "LocalFirst"),
+    "mooncake.store.pool.replicas": (1, 2),
+    "mooncake.store.pool.nodeSelector.*": ({"pool": "a"}, {"pool": "b"}),
+    **{f"mooncake.store.pool.{key}": two for key, two in _TOLERATIONS.items()},
+    "mooncake.store.pool.offload.size": ("1Gi", "2Gi"),
+    "mooncake.store.pool.offload.path": ("/a", "/b"),
+    "mooncake.store.pool.offload.storageClass": ("a", "b"),
+    "mooncake.master.port": (50051, 50052),
+    "mooncake.master.metadataPort": (8080, 8081),
+    "mooncake.master.ha.replicas": (2, 3),
+    "mooncake.master.ha.etcd.endpoints.*": (["a:1"], ["b:1"]),
+    "lmcache.chunkSize": (128, 256),
+    "lmcache.prefill.localCpu": (True, False),
+    "lmcache.prefill.localCpuSize": ("1Gi", "2Gi"),
+    "lmcache.decode.localCpu": (True, False),
+    "lmcache.decode.localCpuSize": ("1Gi", "2Gi"),
+    "lmcache.server.image": ("a", "b"),
+    "lmcache.server.memory": ("1Gi", "2Gi"),
     **{f"{tier}.{path}": two for tier in ("prefill", "decode") for path, two in _TIER.items()},
 }
 """Values of each field whose children must differ."""
@@ -158,7 +186,31 @@ NEEDED: dict[str, dict[str, Any]] = {
         for path in _TIER
         if path.startswith("parallelism.expert.") and path != "parallelism.expert.enabled"
     },
-}
+    **{
+        f"mooncake.store.pool.{key}": at("mooncake.store.mode", "Standalone")
+        for key in ("replicas", "nodeSelector.*", *_TOLERATIONS)
+    },
+    **{
+        f"mooncake.store.pool.offload.{key}": at(
+            "mooncake.store", {"mode": "Standalone", "pool": {"offload": {"size": "1Gi"}}}
+        )
+        for key in ("size", "path", "storageClass")
+    },
+    "mooncake.master.ha.replicas": at("mooncake.master.ha.etcd.endpoints", ["a:1"]),
+    **{
+        f"lmcache.{key}": at("kvTransfer.connector", "LMCache")
+        for key in (
+            "chunkSize", "prefill.localCpu", "prefill.localCpuSize", "decode.localCpu",
+            "decode.localCpuSize",
+        )
+    },
+    **{
+        f"lmcache.server.{key}": {
+            "kvTransfer": {"connector": "LMCacheMP"}, "mooncake": {"store": {"enabled": None}},
+        }
+        for key in ("image", "memory")
+    },
+}  # fmt: skip
 """What must be said beside a field."""
 
 
@@ -188,6 +240,5 @@ def test_every_field_is_rendered(path: str) -> None:
 
 @pytest.mark.parametrize("path", NOT_IN_CHILDREN)
 def test_replicas_of_tiers_are_not_rendered(path: str) -> None:
-    values = ("Mooncake",) if path == "kvTransfer.connector" else (1, 5)
-    rendered = [children(deployment(merged(BASE, at(path, value)))) for value in values]
+    rendered = [children(deployment(merged(BASE, at(path, value)))) for value in (1, 5)]
     assert all(each == rendered[0] for each in rendered)

@@ -24,7 +24,7 @@ from tests.strategies import any_spec
         (at("model.source.pvc", {"claimName": "c", "path": "../a"}), "spec.model.source.pvc.path"),
         (at("model.source.local", {"path": "a"}), "spec.model.source.local.path"),
         (at("kvTransfer.protocol", "udp"), "spec.kvTransfer.protocol"),
-        (at("kvTransfer.connector", "Nixl"), "spec.kvTransfer.connector"),
+        (at("kvTransfer.connector", "P2P"), "spec.kvTransfer.connector"),
         (at("rdma.count", 0), "spec.rdma.count"),
         (at("rdma.devices", ["mlx5_0,mlx5_1"]), "spec.rdma.devices.0"),
         (at("prefill.replicas", 0), "spec.prefill.replicas"),

@@ -78,6 +78,7 @@ EXPECTED = {
     ("Deployment", "tiny-proxy"),
 }  # fmt: skip
 WITH_STORE = {
+    ("PodDisruptionBudget", "tiny-mooncake"),
     ("ConfigMap", "tiny-engine"), ("Service", "tiny-mooncake"), ("Deployment", "tiny-mooncake"),
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ import pytest
 from pd_operator.build.engine_pod import PRE_STOP_SECONDS
 from pd_operator.build.engine_pod import resources as pod_resources
 from pd_operator.build.parts.server import SHUTDOWN_SECONDS
-from pd_operator.build.store import WAIT_SCRIPT
+from pd_operator.build.wait import WAIT_SCRIPT
 from pd_shared.labels import DECODER, PREFILLER
 from tests.specs import CPU, CUDA, STORE, engine_pod, merged, part, tier
 

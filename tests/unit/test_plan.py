@@ -126,6 +126,7 @@ def test_what_the_old_revision_needs_stays_as_long_as_it_serves() -> None:
     assert {str(ref) for ref in after.delete} == {
         "ConfigMap tiny-engine",
         "Deployment tiny-mooncake",
+        "PodDisruptionBudget tiny-mooncake",
         "Service tiny-mooncake",
     }
 

@@ -252,6 +252,23 @@ BROKEN: dict[str, dict[str, Any]] = {
     "localBufferSize must be more than zero": at(
         "mooncake.store", {"enabled": True, "localBufferSize": 0}
     ),
+    "symmetric is not allowed with connector Nixl": at(
+        "kvTransfer", {"connector": "Nixl", "symmetric": True}
+    ),
+    "abortTimeout is only allowed with": at(
+        "kvTransfer", {"connector": "MooncakeStore", "abortTimeout": "1m"}
+    ),
+    "workers is only allowed with": at("kvTransfer", {"connector": "LMCache", "workers": 1}),
+    "protocol must be tcp with connector LMCacheMP": at("kvTransfer.connector", "LMCacheMP"),
+    "kvTransfer.connector LMCache is not allowed": {
+        "engine": {"device": "cpu"}, "kvTransfer": {"connector": "LMCache", "protocol": "tcp"},
+    },
+    "lmcache is only allowed with": {"lmcache": {"chunkSize": 256}},
+    "mooncake.store.enabled must be true": {
+        "kvTransfer": {"connector": "LMCache"}, "mooncake": {"store": {"enabled": False}},
+    },
+    "pool is only allowed with mode Standalone": at("mooncake.store.pool", {"replicas": 2}),
+    "port and metadataPort must differ": at("mooncake.master", {"port": 8080}),
     **{f"args must not contain {flag}:": at("engine.args", [flag]) for flag in OWNED_FLAGS},
 }  # fmt: skip
 

@@ -7,7 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pd_operator.api.autoscaling import AutoscalingSpec
 from pd_operator.api.base import ApiModel, Rule
 from pd_operator.api.engine import EngineSpec
-from pd_operator.api.kv_transfer import KVTransferSpec
+from pd_operator.api.kv_transfer import NEED_STORE, Connector, KVTransferSpec
+from pd_operator.api.lmcache import LMCacheSpec
 from pd_operator.api.model import ModelSpec
 from pd_operator.api.mooncake import MooncakeSpec
 from pd_operator.api.proxy import ProxySpec
@@ -49,6 +50,8 @@ class PDDeploymentSpec(ApiModel):
     decode: TierSpec = TierSpec()
     proxy: ProxySpec = ProxySpec()
     mooncake: MooncakeSpec = MooncakeSpec()
+    lmcache: LMCacheSpec | None = None
+    """Only with kvTransfer.connector LMCache or LMCacheMP. Default: LMCache's own values."""
     autoscaling: AutoscalingSpec = AutoscalingSpec()
 
     cel: ClassVar[tuple[Rule, ...]] = (
@@ -86,7 +89,44 @@ class PDDeploymentSpec(ApiModel):
             )
             for tier in ("prefill", "decode")
         ),
+        Rule(
+            "!has(self.kvTransfer) || !has(self.kvTransfer.connector)"
+            " || self.kvTransfer.connector != 'LMCache'"
+            " || !has(self.engine.device) || self.engine.device != 'cpu'",
+            "kvTransfer.connector LMCache is not allowed where engine.device is cpu: use LMCacheMP",
+        ),
+        Rule(
+            "!has(self.lmcache) || (has(self.kvTransfer) && has(self.kvTransfer.connector)"
+            " && ((self.kvTransfer.connector == 'LMCache' && !has(self.lmcache.server))"
+            " || (self.kvTransfer.connector == 'LMCacheMP' && !has(self.lmcache.prefill)"
+            " && !has(self.lmcache.decode))))",
+            "lmcache is only allowed with kvTransfer.connector LMCache (without server) or"
+            " LMCacheMP (without prefill and decode)",
+        ),
+        Rule(
+            "!has(self.mooncake) || !has(self.mooncake.store)"
+            " || !has(self.mooncake.store.enabled)"
+            " || (self.mooncake.store.enabled"
+            " ? (!has(self.kvTransfer) || !has(self.kvTransfer.connector)"
+            " || !(self.kvTransfer.connector in ['Nixl', 'LMCacheMP']))"
+            " : (!has(self.kvTransfer) || !has(self.kvTransfer.connector)"
+            " || self.kvTransfer.connector in ['Mooncake', 'Nixl', 'LMCacheMP']))",
+            "mooncake.store.enabled must be true (or absent) with kvTransfer.connector"
+            " MooncakeStore, LMCache and Multi, and false (or absent) with Nixl and LMCacheMP",
+        ),
     )
+
+    @property
+    def uses_store(self) -> bool:
+        """Whether Mooncake Store runs: where the connector needs it, or where it is asked for."""
+        enabled = self.mooncake.store.enabled
+        return self.kv_transfer.connector in NEED_STORE if enabled is None else enabled
+
+    @property
+    def connector(self) -> Connector:
+        """The connector in effect: Mooncake beside the store is Multi."""
+        asked = self.kv_transfer.connector
+        return Connector.MULTI if asked is Connector.MOONCAKE and self.uses_store else asked
 
 
 class Metadata(BaseModel):

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from pd_operator.api.crd import crd
 
-_DEFAULT: Final = re.compile(r"\s*Default(?: of both)?: (.*?)\.(?=\s|$)", re.S)
-_BECOMES: Final = re.compile(r"\s*Becomes: (.*?)\.?\s*$", re.S)
+_DEFAULT: Final = re.compile(r"\s*Default(?: of both)?:\s+(.*?)\.(?=\s|$)", re.S)
+_BECOMES: Final = re.compile(r"\s*Becomes:\s+(.*?)\.?\s*$", re.S)
 
 _HEADER: Final = """\
 # Fields of a PDDeployment
@@ -75,7 +75,7 @@ def _row(field: dict[str, Any], path: str, *, required: bool) -> Row:
     return Row(
         path=path,
         type=_type(field),
-        default="required" if required else default[1] if default else "",
+        default="required" if required else " ".join(default[1].split()) if default else "",
         meaning=" ".join(text.split()),
         becomes=" ".join(becomes[1].split()) if becomes else "",
     )

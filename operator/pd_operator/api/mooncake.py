@@ -1,36 +1,62 @@
 """`spec.mooncake`: Mooncake's own parts."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from pydantic import Field
 
 from pd_operator.api.base import ApiModel, ImageReference, Rule
-from pd_operator.api.values import Quantity
+from pd_operator.api.store import StoreSpec
+
+Port = Annotated[int, Field(ge=1024, le=65535)]
 
 
-class StoreSpec(ApiModel):
-    """Mooncake Store: a KV cache shared by all engines of the deployment."""
+class EtcdSpec(ApiModel):
+    """An etcd that is there already."""
 
-    enabled: bool = False
-    """Runs a Mooncake master with its metadata service and connects the engines to it.
+    endpoints: Annotated[
+        tuple[
+            Annotated[
+                str,
+                Field(
+                    max_length=262,
+                    pattern=r"^([A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?|\[[0-9a-fA-F:.]+\]):[0-9]{1,5}$",
+                ),
+            ],
+            ...,
+        ],
+        Field(min_length=1, max_length=9),
+    ]
+    """Its members as `host:port`, without a password. Becomes: `--etcd_endpoints` of the masters,
+    and `etcd://` as the engines' master address."""
 
-    Default: false. Becomes: the Deployment `<name>-mooncake`, and `MOONCAKE_CONFIG_PATH`.
-    """
-    segment_size: Quantity = "4Gi"
-    """Memory that each engine rank gives to the store. Default: 4Gi.
 
-    Becomes: `global_segment_size` of the store's configuration.
-    """
-    local_buffer_size: Quantity = "1Gi"
-    """Transfer buffer of each engine rank. Default: 1Gi.
+class HASpec(ApiModel):
+    """Several masters, of which etcd elects one."""
 
-    Becomes: `local_buffer_size` of the store's configuration.
-    """
+    etcd: EtcdSpec
+    replicas: Annotated[int, Field(ge=2, le=5)] = 2
+    """How many masters: one leads, another one takes over, with an empty index. Default: 2.
+    Becomes: `replicas` of `<name>-mooncake`."""
 
-    cel: ClassVar[tuple[Rule, ...]] = tuple(
+
+class MasterSpec(ApiModel):
+    """The Mooncake master, which knows where each object of the store is."""
+
+    port: Port = 50051
+    """Port of its RPC server. Default: 50051. Becomes: `--rpc_port`."""
+    metadata_port: Port = 8080
+    """Port of its HTTP metadata service. Default: 8080. Becomes: `--http_metadata_server_port`."""
+    ha: HASpec | None = None
+    """More than one master. Default: one, without etcd. Becomes: `--enable_ha`."""
+
+    cel: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            f"!has(self.{name}) || type(self.{name}) == string || self.{name} > 0",
-            f"{name} must be more than zero",
-        )
-        for name in ("segmentSize", "localBufferSize")
+            "(has(self.port) ? self.port : 50051)"
+            " != (has(self.metadataPort) ? self.metadataPort : 8080)"
+            " && (has(self.port) ? self.port : 0) != 9003"
+            " && (has(self.metadataPort) ? self.metadataPort : 0) != 9003",
+            "port and metadataPort must differ from one another and from 9003, the admin port",
+        ),
     )
 
 
@@ -38,8 +64,7 @@ class MooncakeSpec(ApiModel):
     """Mooncake's own parts."""
 
     store: StoreSpec = StoreSpec()
+    master: MasterSpec = MasterSpec()
     image: ImageReference | None = None
-    """Image with `mooncake_master`. Default: the image that the operator was installed with.
-
-    Becomes: the image of the container `master`.
-    """
+    """Image with `mooncake_master` and `mooncake_client`. Default: the image that the operator was
+    installed with. Becomes: the image of the containers `master` and `store`."""

@@ -16,7 +16,8 @@ LabelValue = Annotated[
 ]
 
 
-def _named(field: str, like: str) -> Rule:
+def map_keys(field: str, like: str) -> Rule:
+    """Keys of a map must be names of Kubernetes."""
     # A structural schema says nothing of the keys of a map.
     return Rule(
         f"!has(self.{field}) || self.{field}.all(k, k.size() <= 128 && k.matches('{_NAME}'))",
@@ -33,8 +34,8 @@ class Resources(ApiModel):
     """What the container may use. Becomes: `limits` of the container `engine`."""
 
     cel: ClassVar[tuple[Rule, ...]] = (
-        _named("requests", "like cpu, memory or example.com/device"),
-        _named("limits", "like cpu, memory or example.com/device"),
+        map_keys("requests", "like cpu, memory or example.com/device"),
+        map_keys("limits", "like cpu, memory or example.com/device"),
         *(
             Rule(  # the pattern is for quantities that are text
                 f"!has(self.{name}) ||"
@@ -88,4 +89,6 @@ class TierSpec(ApiModel):
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=32)] = ()
     """Taints that do not keep pods away. Becomes: `tolerations` of the tier's pods."""
 
-    cel: ClassVar[tuple[Rule, ...]] = (_named("nodeSelector", "of labels like kubernetes.io/arch"),)
+    cel: ClassVar[tuple[Rule, ...]] = (
+        map_keys("nodeSelector", "of labels like kubernetes.io/arch"),
+    )

@@ -3,8 +3,12 @@
 from dataclasses import dataclass
 
 from pd_operator.api.deployment import PDDeployment
+from pd_operator.api.kv_transfer import Connector
+from pd_operator.api.store import StoreMode
 from pd_operator.build import names
 from pd_operator.build.disruption_budgets import disruption_budgets
+from pd_operator.build.lmcache import lmcache_config_maps
+from pd_operator.build.lmcache_server import lmcache_server
 from pd_operator.build.manifest import Manifest
 from pd_operator.build.mooncake import mooncake_deployment
 from pd_operator.build.proxy import proxy_deployment
@@ -14,6 +18,7 @@ from pd_operator.build.service_accounts import service_accounts
 from pd_operator.build.services import services
 from pd_operator.build.stateful_set import TierChild, tier_child
 from pd_operator.build.store import store_config_map
+from pd_operator.build.store_pool import store_pool
 from pd_shared import labels, ports
 
 __all__ = ["Defaults", "Desired", "Manifest", "TierChild", "desired", "url"]
@@ -68,9 +73,20 @@ def url(deployment: PDDeployment, defaults: Defaults) -> str:
 
 
 def _store(deployment: PDDeployment, defaults: Defaults) -> tuple[Manifest, ...]:
-    if not deployment.spec.mooncake.store.enabled:
+    spec, domain = deployment.spec, defaults.cluster_domain
+    if spec.connector is Connector.LMCACHE_MP:
+        return (lmcache_server(deployment),)
+    if not spec.uses_store:
         return ()
+    image = spec.mooncake.image or defaults.mooncake_image
+    configuration = (
+        lmcache_config_maps(deployment, domain)
+        if spec.connector is Connector.LMCACHE
+        else (store_config_map(deployment, domain),)
+    )
+    pool = spec.mooncake.store.mode is StoreMode.STANDALONE
     return (
-        store_config_map(deployment, defaults.cluster_domain),
-        mooncake_deployment(deployment, deployment.spec.mooncake.image or defaults.mooncake_image),
+        *configuration,
+        mooncake_deployment(deployment, image),
+        *((store_pool(deployment, image, domain),) if pool else ()),
     )

@@ -1,13 +1,15 @@
 """PodDisruptionBudgets: evictions take one pod of a component at a time."""
 
 from pd_operator.api.deployment import PDDeployment
+from pd_operator.api.kv_transfer import Connector
+from pd_operator.api.store import StoreMode
 from pd_operator.build import names
 from pd_operator.build.manifest import Manifest, child, selector
 from pd_shared import labels
 
 
 def disruption_budgets(deployment: PDDeployment) -> tuple[Manifest, ...]:
-    """One each for the prefillers, the decoders and the proxy."""
+    """One each for the prefillers, the decoders, the proxy and what holds or finds shared KV."""
     name = deployment.metadata.name
     return tuple(
         child(
@@ -23,5 +25,16 @@ def disruption_budgets(deployment: PDDeployment) -> tuple[Manifest, ...]:
                 "unhealthyPodEvictionPolicy": "AlwaysAllow",
             },
         )
-        for component in (labels.PREFILLER, labels.DECODER, labels.PROXY)
+        for component in (labels.PREFILLER, labels.DECODER, labels.PROXY, *_shared(deployment))
     )
+
+
+def _shared(deployment: PDDeployment) -> tuple[str, ...]:
+    spec = deployment.spec
+    if spec.connector is Connector.LMCACHE_MP:
+        return (labels.LMCACHE_SERVER,)
+    if not spec.uses_store:
+        return ()
+    if spec.mooncake.store.mode is StoreMode.STANDALONE:
+        return labels.MOONCAKE, labels.STORE_POOL
+    return (labels.MOONCAKE,)

@@ -27,6 +27,16 @@ def mooncake(name: str) -> str:
     return f"{name}-mooncake"
 
 
+def store_pool(name: str) -> str:
+    """The Deployment of pods that give the Mooncake store their memory, and its budget."""
+    return f"{name}-store"
+
+
+def lmcache(name: str) -> str:
+    """The LMCache server's Deployment, Service and budget."""
+    return f"{name}-lmcache"
+
+
 def engine(name: str) -> str:
     """What both tiers share: ServiceAccount and ConfigMap."""
     return f"{name}-engine"

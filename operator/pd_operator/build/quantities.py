@@ -23,6 +23,11 @@ def canonical(text: str) -> str:
     return _scaled(nanos, 1000, _DECIMAL_SUFFIXES)
 
 
+def of_bytes(count: int) -> str:
+    """So many bytes in canonical form."""
+    return _scaled(count, 1000, _DECIMAL_SUFFIXES[3:])
+
+
 def _scaled(number: int, base: int, suffixes: tuple[str, ...]) -> str:
     index = 0
     while number and index < len(suffixes) - 1 and number % base == 0:

@@ -3,28 +3,38 @@
 from typing import Any
 
 from pd_operator.api.deployment import PDDeployment
+from pd_operator.api.kv_transfer import OVER_MOONCAKE, Connector
 from pd_operator.build import names
 from pd_operator.build.manifest import Manifest, child, selector
 from pd_shared import labels, ports
 
 
 def services(deployment: PDDeployment) -> tuple[Manifest, ...]:
-    """All Services of the deployment; the Mooncake master's only with the store."""
+    """All Services of the deployment; the Mooncake master's only with the store, the LMCache
+    server's only with its connector.
+    """
     name = deployment.metadata.name
+    bootstrap = deployment.spec.connector in OVER_MOONCAKE
     result = [
         _headless(deployment, labels.PREFILLER, _port("http", ports.HTTP),
-                  _port("bootstrap", ports.BOOTSTRAP)),
+                  *((_port("bootstrap", ports.BOOTSTRAP),) if bootstrap else ())),
         _headless(deployment, labels.DECODER, _port("http", ports.HTTP)),
         _service(deployment, names.proxy(name), labels.PROXY, ports=[_port("http", ports.HTTP)]),
     ]  # fmt: skip
-    if deployment.spec.mooncake.store.enabled:
+    if deployment.spec.uses_store:
+        master = deployment.spec.mooncake.master
         # The master's admin port can remove all keys without a password: no Service leads there.
         result.append(
             _service(
                 deployment, names.mooncake(name), labels.MOONCAKE,
-                ports=[_port("rpc", ports.MOONCAKE_RPC),
-                       _port("metadata", ports.MOONCAKE_METADATA)],
+                ports=[_port("rpc", master.port),
+                       _port("metadata", master.metadata_port)],
             )
+        )  # fmt: skip
+    if deployment.spec.connector is Connector.LMCACHE_MP:
+        result.append(
+            _service(deployment, names.lmcache(name), labels.LMCACHE_SERVER,
+                     ports=[_port("lmcache", ports.LMCACHE)])
         )  # fmt: skip
     return tuple(result)
 

@@ -4,44 +4,34 @@ import json
 from typing import Final
 
 from pd_operator.api.deployment import PDDeployment
+from pd_operator.api.store import StoreMode
 from pd_operator.api.values import quantity
 from pd_operator.build import names
 from pd_operator.build.devices import device_list
 from pd_operator.build.manifest import Manifest, child
-from pd_shared import labels, ports
+from pd_operator.build.wait import wait_for
+from pd_shared import labels
 
 CONFIG_KEY: Final = "mooncake.json"
 CONFIG_FOLDER: Final = "/etc/mooncake"
-
-WAIT_SCRIPT: Final = """\
-import socket, sys, time
-host, port = sys.argv[1], int(sys.argv[2])
-print(f"waiting for the Mooncake master at {host}:{port}", flush=True)
-while True:
-    try:
-        socket.create_connection((host, port), 5).close()
-        break
-    except OSError as error:
-        print(f"no Mooncake master at {host}:{port} yet: {error}", flush=True)
-        time.sleep(2)
-print("the Mooncake master answers", flush=True)
-"""
-"""Python program: returns when a connection to argv[1]:argv[2] succeeds."""
+P2P_HANDSHAKE: Final = "P2PHANDSHAKE"
+"""Clients tell one another where their memory is, without a metadata service."""
 
 
 def store_config(deployment: PDDeployment, cluster_domain: str) -> str:
     """The file that MOONCAKE_CONFIG_PATH names; sizes are bytes per engine rank."""
     store = deployment.spec.mooncake.store
+    alone = store.mode is StoreMode.STANDALONE
     return json.dumps(
         {
-            "mode": "embedded",
-            "metadata_server": "P2PHANDSHAKE",
-            "master_server_address": f"{master_host(deployment, cluster_domain)}"
-            f":{ports.MOONCAKE_RPC}",
+            "mode": "standalone-store" if alone else "embedded",
+            "metadata_server": P2P_HANDSHAKE,
+            "master_server_address": master_address(deployment, cluster_domain),
             "protocol": deployment.spec.kv_transfer.protocol.value,
             "device_name": device_list(deployment),
-            "global_segment_size": int(quantity(store.segment_size)),
+            "global_segment_size": 0 if alone else int(quantity(store.segment_size)),
             "local_buffer_size": int(quantity(store.local_buffer_size)),
+            **({"enable_offload": True} if store.pool and store.pool.offload else {}),
         },
         indent=2,
     )
@@ -65,20 +55,30 @@ def master_host(deployment: PDDeployment, cluster_domain: str) -> str:
     return names.service_host(names.mooncake(metadata.name), metadata.namespace, cluster_domain)
 
 
-def wait_for_master(deployment: PDDeployment, cluster_domain: str) -> Manifest:
+def master_address(deployment: PDDeployment, cluster_domain: str) -> str:
+    """Where clients find the master; with several of them etcd knows which one leads."""
+    master = deployment.spec.mooncake.master
+    if master.ha:
+        return f"etcd://{';'.join(master.ha.etcd.endpoints)}"
+    return f"{master_host(deployment, cluster_domain)}:{master.port}"
+
+
+def cluster_id(deployment: PDDeployment) -> str:
+    """What keeps several masters of one etcd apart."""
+    return f"{deployment.metadata.namespace}-{deployment.metadata.name}"
+
+
+def client_env(deployment: PDDeployment) -> dict[str, str]:
+    """What every client of the store needs in its environment."""
+    if deployment.spec.mooncake.master.ha:
+        return {"MC_STORE_CLUSTER_ID": cluster_id(deployment)}
+    return {}
+
+
+def wait_for_master(deployment: PDDeployment, cluster_domain: str, image: str) -> Manifest:
     """An init container that ends when the master answers: vLLM dies at start without one.
 
-    It runs the engine's own image, so that no other image decides about engine pods.
+    Of several masters only the one that leads takes connections.
     """
-    return {
-        "name": "wait-for-mooncake",
-        "image": deployment.spec.engine.image,
-        "command": [
-            "python3", "-c", WAIT_SCRIPT, master_host(deployment, cluster_domain),
-            str(ports.MOONCAKE_RPC),
-        ],
-        "resources": {
-            "requests": {"cpu": "10m", "memory": "32Mi"},
-            "limits": {"memory": "128Mi"},
-        },
-    }  # fmt: skip
+    host = master_host(deployment, cluster_domain)
+    return wait_for("mooncake", image, host, deployment.spec.mooncake.master.port)

@@ -1,10 +1,11 @@
-"""`nodeSelector` and `tolerations` of the tiers."""
+"""`nodeSelector` and `tolerations` of the tiers and of the store's pool."""
 
 from collections.abc import Iterator
 from typing import Final
 
 from pd_operator.api.deployment import PDDeployment
-from pd_operator.api.tier import Toleration
+from pd_operator.api.store import PoolSpec
+from pd_operator.api.tier import TierSpec, Toleration
 from pd_operator.checks.names import is_qualified_name
 from pd_operator.checks.problem import Problem
 
@@ -14,7 +15,13 @@ _KEY: Final = "must be a label key: name or domain/name, the name at most 63 cha
 def placement_problems(deployment: PDDeployment) -> Iterator[Problem]:
     """Keys and combinations that the API server would refuse in a pod."""
     spec = deployment.spec
-    for tier, placed in (("spec.prefill", spec.prefill), ("spec.decode", spec.decode)):
+    places: list[tuple[str, TierSpec | PoolSpec]] = [
+        ("spec.prefill", spec.prefill),
+        ("spec.decode", spec.decode),
+    ]
+    if spec.mooncake.store.pool:
+        places.append(("spec.mooncake.store.pool", spec.mooncake.store.pool))
+    for tier, placed in places:
         for key in placed.node_selector:
             if not is_qualified_name(key):
                 yield Problem(

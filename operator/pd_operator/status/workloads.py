@@ -1,6 +1,8 @@
 """Conditions of what runs: the tiers, the proxy, the KV store, and the progress of all of them."""
 
 from pd_operator.api.autoscaling import Mode
+from pd_operator.api.kv_transfer import Connector
+from pd_operator.api.store import StoreMode
 from pd_operator.observe import DeploymentView
 from pd_operator.plan import current, serves, superseded
 from pd_operator.pods import PodView
@@ -12,6 +14,8 @@ _WORDS = {
     labels.DECODER: "decoders",
     labels.PROXY: "proxies",
     labels.MOONCAKE: "Mooncake master",
+    labels.STORE_POOL: "store pods",
+    labels.LMCACHE_SERVER: "LMCache server",
 }
 READY = "AllReady"
 ROLLING_OUT = "RollingOut"
@@ -39,10 +43,19 @@ def proxy_ready(facts: Facts) -> Verdict:
 
 
 def kv_store_ready(facts: Facts) -> Verdict | None:
-    """KVStoreReady: the Mooncake master is ready; only with the store."""
-    if not facts.deployment.spec.mooncake.store.enabled:
+    """KVStoreReady: what holds and finds shared KV is ready; None where nothing does."""
+    spec = facts.deployment.spec
+    if spec.connector is Connector.LMCACHE_MP:
+        return _deployment(facts, labels.LMCACHE_SERVER)
+    if not spec.uses_store:
         return None
-    return _deployment(facts, labels.MOONCAKE)
+    master = _deployment(facts, labels.MOONCAKE)
+    if master.status != "True" or spec.mooncake.store.mode is not StoreMode.STANDALONE:
+        return master
+    pool = _deployment(facts, labels.STORE_POOL)
+    if pool.status != "True":
+        return pool
+    return Verdict("True", pool.reason, f"{master.message}; {pool.message}")
 
 
 def progressing(facts: Facts) -> Verdict:
