@@ -12,7 +12,16 @@ from pd_operator import kinds
 from pd_operator.build import Desired, TierChild
 from pd_operator.compare import contains, digest
 from pd_operator.kinds import kind_of
-from pd_operator.observe import APPLIED, Child, Manifest, Ownership, Ref, Snapshot, StatefulSetView
+from pd_operator.observe import (
+    APPLIED,
+    Child,
+    Identity,
+    Manifest,
+    Ownership,
+    Ref,
+    Snapshot,
+    StatefulSetView,
+)
 
 _PRUNED: Final = frozenset(kind.name for kind in kinds.CHILDREN)
 
@@ -100,7 +109,7 @@ def with_replicas(tier: TierChild, replicas: int) -> Manifest:
 def _prune(
     snapshot: Snapshot, desired: Desired, wanted: Iterable[Manifest], replicas: Replicas
 ) -> Iterator[Ref]:
-    names = {(m["kind"], m["metadata"]["name"]) for m in wanted}
+    names = {(m["kind"], m["metadata"]["name"]) for m in wanted} | _mounted(snapshot)
     old = superseded(snapshot, desired)
     kept = {o.name for o in old if not _may_go(o, snapshot, desired, replicas)}
     for identity, found in snapshot.children.items():
@@ -113,6 +122,17 @@ def _prune(
             # Pods of the old revision may still need it: their ConfigMap, the Mooncake master.
             continue
         yield found.ref
+
+
+def _mounted(snapshot: Snapshot) -> set[Identity]:
+    """ConfigMaps that pods of a StatefulSet need to start, such as an earlier launcher."""
+    return {
+        (kinds.CONFIG_MAP.name, volume["configMap"].get("name", ""))
+        for found in snapshot.children.values()
+        if found.ref.kind == kinds.STATEFUL_SET
+        for volume in found.manifest["spec"]["template"]["spec"].get("volumes", ())
+        if "configMap" in volume
+    }
 
 
 def _ours(found: Child) -> bool:

@@ -92,7 +92,7 @@ def test_children_by_name(spec: dict[str, Any], expected: set[tuple[str, str]]) 
         for kind, name in children(deployment(spec))
     }
     tiers = {("StatefulSet", f"tiny-{tier}-REVISION") for tier in ("prefiller", "decoder")}
-    assert found == expected | tiers
+    assert found == expected | tiers | {("ConfigMap", "tiny-engine-launcher-REVISION")}
 
 
 @pytest.mark.parametrize("spec", [CPU, merged(CUDA, STORE)])

@@ -108,7 +108,9 @@ def test_probes_ask_for_health() -> None:
 
 
 def test_command_does_not_depend_on_the_image() -> None:
-    assert engine(CPU)["command"] == ["vllm", "serve"]
+    assert engine(CPU)["command"] == [
+        "python3", "-I", "-B", "/etc/pd-launch/pd_launch", "launch", "--", "vllm", "serve",
+    ]  # fmt: skip
 
 
 def test_ports() -> None:

@@ -219,3 +219,17 @@ def test_planning_changes_nothing_that_it_was_given() -> None:
     before = copy.deepcopy(children)
     plan(snapshot(children), ROLLED, ONE)
     assert children == before
+
+
+def test_a_launcher_stays_for_as_long_as_pods_start_with_it() -> None:
+    (before,) = [m for m in everything(OLD) if "-engine-launcher-" in m["metadata"]["name"]]
+    earlier = copy.deepcopy(before)
+    earlier["metadata"]["name"] = "tiny-engine-launcher-earlier"
+    children = [*everything(OLD), earlier]
+    assert deleted(plan(snapshot(children), OLD, ONE)) == {"ConfigMap tiny-engine-launcher-earlier"}
+
+    (decoders,) = [m for m in children if m["metadata"]["name"] == OLD.decoder.name]
+    volumes = decoders["spec"]["template"]["spec"]["volumes"]
+    (volume,) = [v for v in volumes if v["name"] == "launcher"]
+    volume["configMap"]["name"] = "tiny-engine-launcher-earlier"
+    assert deleted(plan(snapshot(children), OLD, ONE)) == set()

@@ -7,6 +7,7 @@ from pd_operator.api.kv_transfer import Connector
 from pd_operator.api.store import StoreMode
 from pd_operator.build import names
 from pd_operator.build.disruption_budgets import disruption_budgets
+from pd_operator.build.launcher import launcher_config_map
 from pd_operator.build.lmcache import lmcache_config_maps
 from pd_operator.build.lmcache_server import lmcache_server
 from pd_operator.build.manifest import Manifest
@@ -55,6 +56,7 @@ def desired(deployment: PDDeployment, defaults: Defaults) -> Desired:
             *service_accounts(deployment),
             *roles(deployment),
             proxy_config_map(deployment),
+            launcher_config_map(deployment),
             *services(deployment),
             *disruption_budgets(deployment),
             *_store(deployment, defaults),

@@ -9,9 +9,6 @@ from pd_operator.build.parts.server import SHUTDOWN_SECONDS
 from pd_operator.build.quantities import canonical
 from pd_operator.build.security import engine_container, engine_pod
 
-COMMAND: Final = ("vllm", "serve")
-"""Always set: what the image's entry point is does not matter."""
-
 PRE_STOP_SECONDS: Final = 5
 """In which everybody learns that the pod goes, while it still takes requests."""
 
@@ -67,7 +64,6 @@ def environment(part: Part) -> list[Manifest]:
 def _container(tier: Tier, part: Part) -> Manifest:
     return {
         "name": "engine",
-        "command": list(COMMAND),
         "args": list(part.args),
         "env": environment(part),
         "ports": [

@@ -42,6 +42,11 @@ def engine(name: str) -> str:
     return f"{name}-engine"
 
 
+def launcher(name: str, digest: str) -> str:
+    """The ConfigMap with the launcher of that content."""
+    return f"{name}-engine-launcher-{digest}"
+
+
 def service_host(service: str, namespace: str, cluster_domain: str) -> str:
     """The DNS name of a Service, absolute but for the last dot."""
     return f"{service}.{namespace}.svc.{cluster_domain}"

@@ -9,6 +9,7 @@ from typing import Final
 from pd_operator.build.parts import (
     cpu,
     kv_transfer,
+    launcher,
     model,
     parallelism,
     placement,
@@ -24,6 +25,7 @@ __all__ = ["Part", "Tier", "tier_part"]
 _PARTS: Final[tuple[Callable[[Tier], Part], ...]] = (
     model.part,  # its first argument is what is served
     server.part,
+    launcher.part,
     parallelism.part,
     kv_transfer.part,
     rdma.part,
