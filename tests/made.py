@@ -68,10 +68,7 @@ def live(manifest: Manifest, ready: int | None = None, **metadata: Any) -> Manif
 
 def tiers(children: Desired, ready: int | None = None, replicas: int = 1) -> list[Manifest]:
     """Both live StatefulSets of a revision."""
-    return [
-        live(marked(with_replicas(tier, replicas)), ready)
-        for tier in (children.prefiller, children.decoder)
-    ]
+    return [live(marked(with_replicas(tier, replicas)), ready) for tier in children.tiers]
 
 
 def others(children: Desired) -> list[Manifest]:

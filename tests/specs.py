@@ -56,7 +56,7 @@ def deployment(
 def children(of: PDDeployment) -> dict[tuple[str, str], Manifest]:
     """All children by kind and name."""
     built = desired(of, DEFAULTS)
-    manifests = [*built.objects, built.prefiller.stateful_set, built.decoder.stateful_set]
+    manifests = [*built.objects, *(tier.stateful_set for tier in built.tiers)]
     result = {(each["kind"], each["metadata"]["name"]): each for each in manifests}
     assert len(result) == len(manifests), "two children of one kind have the same name"
     return result

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pd_operator import kinds
-from pd_operator.build import Desired, TierChild
+from pd_operator.build import Desired, TierChild, names
 from pd_operator.compare import contains, digest
 from pd_operator.kinds import kind_of
 from pd_operator.observe import (
@@ -22,6 +22,7 @@ from pd_operator.observe import (
     Snapshot,
     StatefulSetView,
 )
+from pd_shared import labels
 
 _PRUNED: Final = frozenset(kind.name for kind in kinds.CHILDREN)
 
@@ -31,7 +32,12 @@ class Replicas:
     """Pods per tier."""
 
     prefill: int
+    """0 in mode Colocated, which has no prefillers."""
     decode: int
+
+    def of(self, component: str) -> int:
+        """Pods of the tier `component`, prefiller or decoder."""
+        return self.prefill if component == labels.PREFILLER else self.decode
 
 
 @dataclass(frozen=True)
@@ -63,8 +69,7 @@ def plan(snapshot: Snapshot, desired: Desired, replicas: Replicas) -> Plan:
     """What differs between the snapshot and what is desired."""
     wanted = [
         *desired.objects,
-        with_replicas(desired.prefiller, replicas.prefill),
-        with_replicas(desired.decoder, replicas.decode),
+        *(with_replicas(tier, replicas.of(tier.component)) for tier in desired.tiers),
     ]
     apply: list[Change] = []
     conflicts: list[Ref] = []
@@ -109,11 +114,11 @@ def with_replicas(tier: TierChild, replicas: int) -> Manifest:
 def _prune(
     snapshot: Snapshot, desired: Desired, wanted: Iterable[Manifest], replicas: Replicas
 ) -> Iterator[Ref]:
-    names = {(m["kind"], m["metadata"]["name"]) for m in wanted} | _mounted(snapshot)
+    present = {(m["kind"], m["metadata"]["name"]) for m in wanted} | _mounted(snapshot)
     old = superseded(snapshot, desired)
     kept = {o.name for o in old if not _may_go(o, snapshot, desired, replicas)}
     for identity, found in snapshot.children.items():
-        if identity in names or identity[0] not in _PRUNED or not _ours(found):
+        if identity in present or identity[0] not in _PRUNED or not _ours(found):
             continue
         if found.ref.kind == kinds.STATEFUL_SET:
             if found.ref.name in kept:
@@ -146,7 +151,7 @@ def _ours(found: Child) -> bool:
 
 def superseded(snapshot: Snapshot, desired: Desired) -> tuple[StatefulSetView, ...]:
     """StatefulSets of revisions other than the desired ones."""
-    current = {desired.prefiller.name, desired.decoder.name}
+    current = {tier.name for tier in desired.tiers}
     return tuple(s for s in snapshot.stateful_sets if s.name not in current)
 
 
@@ -164,20 +169,18 @@ def serves(snapshot: Snapshot, tier: TierChild, replicas: int) -> bool:
 def _may_go(old: StatefulSetView, snapshot: Snapshot, desired: Desired, replicas: Replicas) -> bool:
     """Whether an old revision is of no more use.
 
-    It serves until its successor does. Across a change of pairing neither new tier serves without
-    the other, so both old ones wait for both. One without any ready pod serves nobody, and its
-    GPUs may be what the new revision waits for.
+    It serves until its successor does. Across a change of pairing, and so of the mode, no new tier
+    serves without the others, so all old ones wait for all new ones. One without any ready pod
+    serves nobody, and its GPUs may be what the new revision waits for.
     """
-    tiers = {
-        desired.prefiller.component: (desired.prefiller, replicas.prefill),
-        desired.decoder.component: (desired.decoder, replicas.decode),
-    }
-    own = tiers.get(old.component)
-    if own is None:
+    if old.component not in names.TIERS:
         return True
-    if current(snapshot, own[0]) is None:
+    own = desired.tier(old.component)
+    # Prefillers have no successor in mode Colocated: the decoders take over from them.
+    successors = desired.tiers if own is None else (own,)
+    if any(current(snapshot, tier) is None for tier in successors):
         return False
     if old.ready == 0 and old.observed:
         return True
-    needed = [own] if old.pairing == desired.pairing else list(tiers.values())
-    return all(serves(snapshot, tier, wanted) for tier, wanted in needed)
+    needed = successors if old.pairing == desired.pairing else desired.tiers
+    return all(serves(snapshot, tier, replicas.of(tier.component)) for tier in needed)

@@ -7,6 +7,7 @@ from pd_operator.build import Desired, TierChild
 from pd_operator.observe import Snapshot
 from pd_operator.plan import Replicas, current
 from pd_operator.traffic import Outlook
+from pd_shared import labels
 
 _DEFAULT = 1
 
@@ -14,18 +15,26 @@ _DEFAULT = 1
 def replicas(
     deployment: PDDeployment, desired: Desired, snapshot: Snapshot, outlook: Outlook
 ) -> Replicas:
-    """Replicas of both tiers.
+    """Replicas of both tiers; 0 of one that the mode does not have.
 
     In mode Auto the StatefulSets are the memory: what was decided last holds until there is
     another decision, also across a restart and over to a new revision.
     """
-    spec = deployment.spec
-    if spec.autoscaling.mode is not Mode.AUTO:
-        return Replicas(spec.prefill.replicas or _DEFAULT, spec.decode.replicas or _DEFAULT)
-    bounds = spec.autoscaling
+    spec, bounds = deployment.spec, deployment.spec.autoscaling
+
+    def number(
+        component: str, first: int | None, within: TierBounds, decision: TierDecision | None
+    ) -> int:
+        tier = desired.tier(component)
+        if tier is None:
+            return 0
+        if bounds.mode is not Mode.AUTO:
+            return first or _DEFAULT
+        return _auto(first, within, tier, snapshot, decision)
+
     return Replicas(
-        _auto(spec.prefill.replicas, bounds.prefill, desired.prefiller, snapshot, outlook.prefill),
-        _auto(spec.decode.replicas, bounds.decode, desired.decoder, snapshot, outlook.decode),
+        number(labels.PREFILLER, spec.prefill.replicas, bounds.prefill, outlook.prefill),
+        number(labels.DECODER, spec.decode.replicas, bounds.decode, outlook.decode),
     )
 
 

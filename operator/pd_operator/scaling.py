@@ -157,7 +157,8 @@ class ProxyScaler:
 
     def _decide(self, target: _Target) -> None:
         now = self._clock()
-        policy = policy_of(target.deployment.spec.autoscaling, self._window)
+        spec = target.deployment.spec
+        policy = policy_of(spec.autoscaling, self._window, colocated=spec.colocated)
         target.track = target.track.decided(target.fleet, policy, self._interval, now)
         traffic = target.track.traffic(target.fleet, self._interval, now)
         target.shown = show(target.shown, target.track.last, traffic, now)
@@ -166,14 +167,17 @@ class ProxyScaler:
 def fleet(deployment: PDDeployment, snapshot: Snapshot) -> Fleet:
     """What a decision needs of the snapshot."""
     spec = deployment.spec
+    decode = _tier(labels.DECODER, spec.decode.replicas, snapshot)
     return Fleet(
         proxies=frozenset(
             pod.uid
             for pod in snapshot.pods_of(labels.PROXY)
             if pod.ready and not pod.terminating and pod.ip
         ),
-        prefill=_tier(labels.PREFILLER, spec.prefill.replicas, snapshot),
-        decode=_tier(labels.DECODER, spec.decode.replicas, snapshot),
+        prefill=decode
+        if spec.colocated
+        else _tier(labels.PREFILLER, spec.prefill.replicas, snapshot),
+        decode=decode,
     )
 
 
@@ -188,12 +192,12 @@ def _tier(component: str, replicas: int | None, snapshot: Snapshot) -> TierFleet
 
 
 def _outlook(target: _Target) -> Outlook:
-    shown = target.shown
+    shown, colocated = target.shown, target.deployment.spec.colocated
     if shown is None:
         return Outlook()
     return Outlook(
         traffic=_view(shown.traffic),
-        prefill=shown.prefill.decision if shown.prefill else None,
+        prefill=shown.prefill.decision if shown.prefill and not colocated else None,
         decode=shown.decode.decision if shown.decode else None,
     )
 

@@ -60,7 +60,7 @@ def specs() -> dict[str, dict[str, Any]]:
 def test_children(kube: Kube, name: str) -> None:
     metadata = {"name": "a" * 33, "namespace": "default", "uid": "0-0"}
     built = desired(parse({"metadata": metadata, "spec": specs()[name]}), DEFAULTS)
-    objects = [*built.objects, built.prefiller.stateful_set, built.decoder.stateful_set]
+    objects = [*built.objects, *(tier.stateful_set for tier in built.tiers)]
     shown = kube.kubectl(
         *("apply", "--server-side", "--field-manager=pd-operator", "--dry-run=server"),
         *("--validate=strict", "-o", "name", "-f", "-"),

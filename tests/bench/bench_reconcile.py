@@ -66,7 +66,7 @@ def _run(api: client.CustomObjectsApi, kube: Kube, name: str, manifest: dict[str
     wanted = desired(parse(found), Defaults("proxy:x", "mooncake:x"))
     names = {
         (m["kind"], m["metadata"]["name"])
-        for m in (*wanted.objects, wanted.prefiller.stateful_set, wanted.decoder.stateful_set)
+        for m in (*wanted.objects, *(tier.stateful_set for tier in wanted.tiers))
     }
     children = kube.list(_KINDS, NAMESPACE, f"{DEPLOYMENT}={name}")
     missing = names - {(c["kind"], c["metadata"]["name"]) for c in children}

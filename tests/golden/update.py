@@ -56,7 +56,7 @@ def children(deployment: PDDeployment) -> list[Manifest]:
         mock.patch.object(launcher, "_digest", return_value="left-out"),
     ):
         built = desired(deployment, DEFAULTS)
-    return [*built.objects, built.prefiller.stateful_set, built.decoder.stateful_set]
+    return [*built.objects, *(tier.stateful_set for tier in built.tiers)]
 
 
 def render(deployment: PDDeployment) -> str:

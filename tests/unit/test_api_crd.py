@@ -119,6 +119,7 @@ _TIER: dict[str, tuple[Any, Any]] = {
     **_TOLERATIONS,
 }
 TWO_VALUES: dict[str, tuple[Any, Any]] = {
+    "mode": ("Disaggregated", "Colocated"),
     "model.id": ("org/a", "org/b"),
     "model.servedName": ("a", "b"),
     "model.source.huggingFace.revision": ("a", "b"),

@@ -32,6 +32,7 @@ _COLUMNS: Final = (
     ("Decode", "integer", ".status.decode.readyReplicas", 0),
     ("TTFT", "string", ".status.latency.ttft", 0),
     ("TPOT", "string", ".status.latency.tpot", 0),
+    ("Mode", "string", ".status.mode", 1),
     ("URL", "string", ".status.url", 1),
     ("Age", "date", ".metadata.creationTimestamp", 0),
 )

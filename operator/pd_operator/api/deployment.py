@@ -1,5 +1,6 @@
 """The PDDeployment resource: its spec, and the object around it."""
 
+from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -38,9 +39,21 @@ ROOT_RULES: Final = (
 )
 
 
+class ServingMode(StrEnum):
+    """Whether prefill and decode are on separate pods."""
+
+    DISAGGREGATED = "Disaggregated"
+    COLOCATED = "Colocated"
+
+
 class PDDeploymentSpec(ApiModel):
     """What the user asks for."""
 
+    mode: ServingMode = ServingMode.DISAGGREGATED
+    """`Disaggregated`: prefillers and decoders. `Colocated`: the decode tier alone, whose engines
+    do both and move no KV; `prefill`, `kvTransfer`, `rdma` and `mooncake` are kept, checked and
+    not used, so that editing this one field switches, without downtime. Default: `Disaggregated`.
+    Becomes: which tiers there are, and the pods' annotation `pd-operator.io/connector`."""
     model: ModelSpec
     engine: EngineSpec
     kv_transfer: KVTransferSpec = KVTransferSpec()
@@ -127,6 +140,11 @@ class PDDeploymentSpec(ApiModel):
         """The connector in effect: Mooncake beside the store is Multi."""
         asked = self.kv_transfer.connector
         return Connector.MULTI if asked is Connector.MOONCAKE and self.uses_store else asked
+
+    @property
+    def colocated(self) -> bool:
+        """Whether the decode tier is all there is."""
+        return self.mode is ServingMode.COLOCATED
 
 
 class Metadata(BaseModel):

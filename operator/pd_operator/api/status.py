@@ -63,10 +63,13 @@ class PDDeploymentStatus(ApiModel):
     """What the operator observed."""
 
     observed_generation: int = 0
+    mode: Annotated[str, Field(max_length=63)] = ""
+    """`Disaggregated` or `Colocated`, as the latest revision is."""
     url: Annotated[str, Field(max_length=512)] = ""
     """OpenAI-compatible base URL within the cluster."""
     pairing: Annotated[str, Field(max_length=63)] = ""
     prefill: TierStatus | None = None
+    """Absent in mode Colocated once the last prefiller is gone."""
     decode: TierStatus | None = None
     scaling: ScalingByTier | None = None
     latency: LatencyStatus | None = None

@@ -19,6 +19,10 @@ class Words:
 
 
 PREFILL: Final = Words("prefillers", "TTFT p95", "prompt tokens/s", Reason.TTFT_ABOVE_TARGET, True)
+FIRST_TOKEN: Final = Words(
+    "decoders", "TTFT p95", "prompt tokens/s", Reason.TTFT_ABOVE_TARGET, False
+)
+"""Mode Colocated: the decode tier reads the prompts too, many at once."""
 DECODE: Final = Words("decoders", "TPOT p95", "requests in flight", Reason.TPOT_ABOVE_TARGET, False)
 
 

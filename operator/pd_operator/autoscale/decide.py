@@ -9,7 +9,7 @@ import math
 from dataclasses import replace
 
 from pd_operator.autoscale import demand, explain, memory
-from pd_operator.autoscale.case import DECODE, PREFILL, Case
+from pd_operator.autoscale.case import DECODE, FIRST_TOKEN, PREFILL, Case
 from pd_operator.autoscale.decision import (
     Decision,
     Limit,
@@ -32,11 +32,35 @@ def decide(observation: Observation, policy: Policy, state: State, now: float) -
     Give `Decision.state` to the next call; after a restart begin with an empty State: nothing
     shrinks then before a whole stabilization window was seen.
     """
-    prefill = Case(PREFILL, observation.prefill, policy.prefill, policy, now)
+    words = FIRST_TOKEN if policy.colocated else PREFILL
+    prefill = Case(words, observation.prefill, policy.prefill, policy, now)
     decode = Case(DECODE, observation.decode, policy.decode, policy, now)
     prefill_decision, prefill_state = _tier(prefill, state.prefill)
     decode_decision, decode_state = _tier(decode, state.decode)
-    return Decision(prefill_decision, decode_decision, State(prefill_state, decode_state))
+    both = State(prefill_state, decode_state)
+    if not policy.colocated:
+        return Decision(prefill_decision, decode_decision, both)
+    together = _together(((decode, decode_decision), (prefill, prefill_decision)))
+    changed_at = state.decode.changed_at if together.desired == together.current else now
+    # What one of the two would have changed alone was not changed.
+    both = State(
+        replace(prefill_state, changed_at=changed_at), replace(decode_state, changed_at=changed_at)
+    )
+    return Decision(prefill_decision, together, both)
+
+
+def _together(sides: tuple[tuple[Case, TierDecision], ...]) -> TierDecision:
+    """One tier's decision by two targets: the larger; one that tells nothing does not hold it."""
+    telling = [d for case, d in sides if d.desired > case.view.current or not _silent(case)]
+    decisions = telling or [decision for _, decision in sides]
+    return max(decisions, key=lambda decision: (decision.desired, decision.unbounded))
+
+
+def _silent(case: Case) -> bool:
+    """Whether a latency has no target, or was not measured: only streams have a first token."""
+    latency = case.view.signals.latency
+    unmeasured = latency.value is None and latency.freshness is Freshness.FRESH
+    return case.tier.target is None or (unmeasured and not case.idle)
 
 
 def _tier(case: Case, state: TierState) -> tuple[TierDecision, TierState]:

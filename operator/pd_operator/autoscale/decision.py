@@ -159,6 +159,8 @@ class Policy:
     """Requests that an estimate must rest on before it is used."""
     memory: float = 1800.0
     """How long a measured capacity is believed, seconds."""
+    colocated: bool = False
+    """One tier does both: `prefill` and `decode` are its two targets, with the same bounds."""
 
 
 @dataclass(frozen=True)
@@ -233,7 +235,11 @@ class TierDecision:
 
 @dataclass(frozen=True)
 class Decision:
-    """Both tiers' decisions, and what to remember for the next one."""
+    """Both tiers' decisions, and what to remember for the next one.
+
+    Where one tier does both, `decode` is its decision and `prefill` what the time to first token
+    alone asks for.
+    """
 
     prefill: TierDecision
     decode: TierDecision

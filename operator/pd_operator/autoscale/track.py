@@ -23,6 +23,7 @@ class Fleet:
 
     `proxies` are the UIDs of the pods that should tell their metrics now. The tiers' `wanted`
     is what the spec asks for, `applied` what the StatefulSets have (None: there is none yet).
+    Where the decode tier does both, that is `prefill` too.
     """
 
     proxies: frozenset[str]
@@ -59,6 +60,8 @@ class Track:
     last: Decision | None = None
     commanded: tuple[int, int] | None = None
     """Replicas that the last decision set, prefill and decode; None where none may be set."""
+    colocated: bool = False
+    """Whether the state is of one tier that does both."""
 
     def record(self, uid: str, now: float, sample: ProxySample, interval: float) -> "Track":
         """With one scrape of one proxy."""
@@ -69,6 +72,10 @@ class Track:
         """With the decision of this moment; without any where autoscaling is off."""
         if policy.mode is Mode.OFF:
             return replace(self, state=State(), last=None, commanded=None)
+        if policy.colocated != self.colocated:
+            # What a replica bore in one mode says nothing of the other.
+            fresh = replace(self, state=State(), commanded=None, colocated=policy.colocated)
+            return fresh.decided(fleet, policy, interval, now)
         spread = Range(now - policy.window, now, STALE_INTERVALS * interval, fleet.proxies)
         prefill, decode = self.commanded or (None, None)
         observation = Observation(
@@ -86,7 +93,8 @@ class Track:
             window=signals.span(self.history, spread),
         )
         decision = decide(observation, policy, self.state, now)
-        commanded = (decision.prefill.desired, decision.decode.desired)
+        tier = decision.decode if policy.colocated else decision.prefill
+        commanded = (tier.desired, decision.decode.desired)
         return replace(
             self,
             state=decision.state,

@@ -6,6 +6,7 @@ from pd_operator.api.deployment import PDDeployment
 from pd_operator.api.kv_transfer import Connector
 from pd_operator.api.store import StoreMode
 from pd_operator.build import names
+from pd_operator.build.colocated import effective
 from pd_operator.build.disruption_budgets import disruption_budgets
 from pd_operator.build.launcher import launcher_config_map
 from pd_operator.build.lmcache import lmcache_config_maps
@@ -38,20 +39,41 @@ class Defaults:
 class Desired:
     """All children that should exist; `objects` are those beside the tiers, in apply order."""
 
-    prefiller: TierChild
-    decoder: TierChild
+    tiers: tuple[TierChild, ...]
+    """The prefillers, unless the mode is Colocated, and the decoders."""
     pairing: str
     objects: tuple[Manifest, ...]
+
+    def tier(self, component: str) -> TierChild | None:
+        """The tier `component`, prefiller or decoder; None where the mode has none."""
+        return next((tier for tier in self.tiers if tier.component == component), None)
+
+    @property
+    def prefiller(self) -> TierChild:
+        """The prefillers; LookupError in mode Colocated."""
+        return self._the(labels.PREFILLER)
+
+    @property
+    def decoder(self) -> TierChild:
+        """The decoders, which every mode has."""
+        return self._the(labels.DECODER)
+
+    def _the(self, component: str) -> TierChild:
+        found = self.tier(component)
+        if found is None:
+            raise LookupError(f"no {component} in this mode")
+        return found
 
 
 def desired(deployment: PDDeployment, defaults: Defaults) -> Desired:
     """The children of a deployment; equal inputs give equal results."""
+    deployment = effective(deployment)
     domain = defaults.cluster_domain
-    decoder = tier_child(deployment, labels.DECODER, domain)
+    components = (labels.DECODER,) if deployment.spec.colocated else names.TIERS
+    tiers = tuple(tier_child(deployment, component, domain) for component in components)
     return Desired(
-        prefiller=tier_child(deployment, labels.PREFILLER, domain),
-        decoder=decoder,
-        pairing=decoder.pairing,
+        tiers=tiers,
+        pairing=tiers[-1].pairing,
         objects=(
             *service_accounts(deployment),
             *roles(deployment),

@@ -9,8 +9,9 @@ from pd_shared import labels
 
 
 def disruption_budgets(deployment: PDDeployment) -> tuple[Manifest, ...]:
-    """One each for the prefillers, the decoders, the proxy and what holds or finds shared KV."""
+    """One each for the tiers that there are, the proxy, and what holds or finds shared KV."""
     name = deployment.metadata.name
+    prefiller = () if deployment.spec.colocated else (labels.PREFILLER,)
     return tuple(
         child(
             deployment,
@@ -25,7 +26,7 @@ def disruption_budgets(deployment: PDDeployment) -> tuple[Manifest, ...]:
                 "unhealthyPodEvictionPolicy": "AlwaysAllow",
             },
         )
-        for component in (labels.PREFILLER, labels.DECODER, labels.PROXY, *_shared(deployment))
+        for component in (*prefiller, labels.DECODER, labels.PROXY, *_shared(deployment))
     )
 
 

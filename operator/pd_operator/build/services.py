@@ -10,17 +10,19 @@ from pd_shared import labels, ports
 
 
 def services(deployment: PDDeployment) -> tuple[Manifest, ...]:
-    """All Services of the deployment; the Mooncake master's only with the store, the LMCache
-    server's only with its connector.
+    """All Services of the deployment: of the tiers that it has; the Mooncake master's only with
+    the store, the LMCache server's only with its connector.
     """
     name = deployment.metadata.name
-    bootstrap = deployment.spec.connector in OVER_MOONCAKE
     result = [
-        _headless(deployment, labels.PREFILLER, _port("http", ports.HTTP),
-                  *((_port("bootstrap", ports.BOOTSTRAP),) if bootstrap else ())),
         _headless(deployment, labels.DECODER, _port("http", ports.HTTP)),
         _service(deployment, names.proxy(name), labels.PROXY, ports=[_port("http", ports.HTTP)]),
-    ]  # fmt: skip
+    ]
+    if not deployment.spec.colocated:
+        prefiller = [_port("http", ports.HTTP)]
+        if deployment.spec.connector in OVER_MOONCAKE:
+            prefiller.append(_port("bootstrap", ports.BOOTSTRAP))
+        result.insert(0, _headless(deployment, labels.PREFILLER, *prefiller))
     if deployment.spec.uses_store:
         master = deployment.spec.mooncake.master
         # The master's admin port can remove all keys without a password: no Service leads there.

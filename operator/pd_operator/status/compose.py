@@ -28,6 +28,7 @@ def status(facts: Facts, time: str) -> Manifest:
     return _json(
         PDDeploymentStatus(
             observed_generation=metadata.generation,
+            mode=facts.deployment.spec.mode.value,
             url=facts.url,
             pairing=facts.desired.pairing,
             prefill=_tier(facts, labels.PREFILLER),
@@ -91,15 +92,17 @@ def _json(model: PDDeploymentStatus) -> Manifest:
     return model.model_dump(by_alias=True, exclude_none=True, mode="json")
 
 
-def _tier(facts: Facts, component: str) -> TierStatus:
+def _tier(facts: Facts, component: str) -> TierStatus | None:
     tier, found = facts.tier(component), facts.snapshot.tier(component)
+    if tier is None and not found:
+        return None
     name = facts.deployment.metadata.name
     return TierStatus(
         replicas=sum(s.pods for s in found),
         ready_replicas=sum(s.ready for s in found),
-        updated_replicas=sum(s.pods for s in found if s.name == tier.name),
+        updated_replicas=sum(s.pods for s in found if tier is not None and s.name == tier.name),
         desired_replicas=facts.wanted(component),
-        revision=tier.revision,
+        revision="" if tier is None else tier.revision,
         selector=f"{labels.DEPLOYMENT}={name},{labels.COMPONENT}={component}",
     )
 

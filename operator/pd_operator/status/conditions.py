@@ -57,8 +57,8 @@ def ready(facts: Facts, others: Mapping[str, Verdict]) -> Verdict:
     if progress.reason == workloads.ROLLING_OUT:
         # All new pods are ready, and some of an old revision still answer requests.
         return Verdict("False", progress.reason, progress.message)
-    moved = others["KVTransferVerified"]
-    if moved.status == "False":
+    moved = others.get("KVTransferVerified")
+    if moved is not None and moved.status == "False":
         return Verdict("False", moved.reason, moved.message)
     return Verdict("True", "Ready", f"serving at {facts.url}")
 

@@ -10,7 +10,6 @@ from pd_operator.observe import Snapshot
 from pd_operator.outcome import Outcome
 from pd_operator.plan import Replicas
 from pd_operator.traffic import Outlook
-from pd_shared import labels
 
 State = Literal["True", "False", "Unknown"]
 
@@ -36,17 +35,13 @@ class Facts:
     outlook: Outlook
     url: str
 
-    def tier(self, component: str) -> TierChild:
-        """The desired revision of a tier."""
-        if component == labels.PREFILLER:
-            return self.desired.prefiller
-        return self.desired.decoder
+    def tier(self, component: str) -> TierChild | None:
+        """The desired revision of a tier; None where the mode does not have it."""
+        return self.desired.tier(component)
 
     def wanted(self, component: str) -> int:
         """Replicas that a tier is to have."""
-        if component == labels.PREFILLER:
-            return self.replicas.prefill
-        return self.replicas.decode
+        return self.replicas.of(component)
 
 
 Previous = dict[str, Condition]

@@ -94,17 +94,19 @@ def _created(facts: Facts) -> Iterator[Notice]:
 def _rollouts(facts: Facts) -> Iterator[Notice]:
     status = facts.deployment.status
     tiers = (
-        ("prefillers", "prefill", facts.desired.prefiller),
-        ("decoders", "decode", facts.desired.decoder),
+        ("prefillers", "prefill", facts.tier(labels.PREFILLER)),
+        ("decoders", "decode", facts.tier(labels.DECODER)),
     )
     for word, key, tier in tiers:
         last = (status.get(key) or {}).get("revision", "")
-        if last and last != tier.revision:
+        new = "" if tier is None else tier.revision
+        if last and last != new:
+            what = f"is replaced by {new}" if new else "goes: mode Colocated has none"
             yield Notice(
                 "Normal",
                 "RollingOut",
-                f"{word}: revision {last} is replaced by {tier.revision}",
-                digest("rollout", key, last, tier.revision, str(status.get("observedGeneration"))),
+                f"{word}: revision {last} {what}",
+                digest("rollout", key, last, new, str(status.get("observedGeneration"))),
             )
 
 
@@ -115,7 +117,8 @@ def _scaled(facts: Facts, before: Snapshot) -> Iterator[Notice]:
         ("decoders", labels.DECODER, facts.outlook.decode),
     )
     for word, component, decision in tiers:
-        found, wanted = current(before, facts.tier(component)), facts.wanted(component)
+        tier, wanted = facts.tier(component), facts.wanted(component)
+        found = None if tier is None else current(before, tier)
         if found is None or found.name not in changed or found.replicas == wanted:
             continue
         why = "as the spec says"

@@ -14,8 +14,13 @@ MOVED_PART: Final = 0.9
 _BLIND: Final = frozenset({Reason.NO_METRICS, Reason.STALE_METRICS})
 
 
-def kv_transfer_verified(facts: Facts, previous: Previous) -> Verdict:
-    """KVTransferVerified: KV really moved from prefillers to decoders, by the decoders' count."""
+def kv_transfer_verified(facts: Facts, previous: Previous) -> Verdict | None:
+    """KVTransferVerified: KV really moved from prefillers to decoders, by the decoders' count.
+
+    Absent in mode Colocated, where none is to move.
+    """
+    if facts.deployment.spec.colocated:
+        return None
     traffic = facts.outlook.traffic
     last = previous.get("KVTransferVerified")
     kept = Verdict("Unknown", "NoTrafficYet", "no request told yet whether KV moves")

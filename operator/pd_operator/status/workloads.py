@@ -27,12 +27,12 @@ _WAITING = frozenset({STARTING, NOT_CREATED, WAITING_FOR_DELETION})
 """Reasons that waiting may cure."""
 
 
-def prefill_ready(facts: Facts) -> Verdict:
-    """PrefillReady: all prefillers of the current revision are ready."""
+def prefill_ready(facts: Facts) -> Verdict | None:
+    """PrefillReady: all prefillers of the current revision are ready; not in mode Colocated."""
     return _tier(facts, labels.PREFILLER)
 
 
-def decode_ready(facts: Facts) -> Verdict:
+def decode_ready(facts: Facts) -> Verdict | None:
     """DecodeReady: all decoders of the current revision are ready."""
     return _tier(facts, labels.DECODER)
 
@@ -45,6 +45,8 @@ def proxy_ready(facts: Facts) -> Verdict:
 def kv_store_ready(facts: Facts) -> Verdict | None:
     """KVStoreReady: what holds and finds shared KV is ready; None where nothing does."""
     spec = facts.deployment.spec
+    if spec.colocated:
+        return None
     if spec.connector is Connector.LMCACHE_MP:
         return _deployment(facts, labels.LMCACHE_SERVER)
     if not spec.uses_store:
@@ -60,10 +62,8 @@ def kv_store_ready(facts: Facts) -> Verdict | None:
 
 def progressing(facts: Facts) -> Verdict:
     """Progressing: something is on its way; False where all is done or waiting will not help."""
-    verdicts = [prefill_ready(facts), decode_ready(facts), proxy_ready(facts)]
-    store = kv_store_ready(facts)
-    if store is not None:
-        verdicts.append(store)
+    looked = (prefill_ready, decode_ready, proxy_ready, kv_store_ready)
+    verdicts = [verdict for look in looked if (verdict := look(facts)) is not None]
     blocked = applied(facts)
     verdicts = verdicts if blocked is None else [blocked, *verdicts]
     stuck = next((v for v in verdicts if v.status != "True" and v.reason not in _WAITING), None)
@@ -102,8 +102,10 @@ def applied(facts: Facts) -> Verdict | None:
     return None
 
 
-def _tier(facts: Facts, component: str) -> Verdict:
+def _tier(facts: Facts, component: str) -> Verdict | None:
     tier, wanted, word = facts.tier(component), facts.wanted(component), _WORDS[component]
+    if tier is None:
+        return None
     found = current(facts.snapshot, tier)
     if found is None:
         return Verdict("False", NOT_CREATED, f"the {word} are not created yet")

@@ -9,7 +9,13 @@ from pd_shared import labels
 
 
 def part(tier: Tier) -> Part:
-    """The connector."""
+    """The connector; in mode Colocated that there is none."""
+    if tier.colocated:
+        return Part(
+            annotations={labels.CONNECTOR: labels.COLOCATED},
+            # Another pairing than that of any prefiller: the two must never meet.
+            pairing={"connector": labels.COLOCATED},
+        )
     spec = tier.deployment.spec
     found = BUILDERS[spec.connector].part(tier)
     return replace(

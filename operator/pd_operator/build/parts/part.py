@@ -25,6 +25,11 @@ class Tier:
         return self.deployment.metadata.name
 
     @property
+    def colocated(self) -> bool:
+        """Whether this tier is the only one, and moves no KV."""
+        return self.deployment.spec.colocated
+
+    @property
     def is_prefiller(self) -> bool:
         """Whether this is the tier that makes the KV."""
         return self.component == labels.PREFILLER

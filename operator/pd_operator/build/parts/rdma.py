@@ -14,7 +14,9 @@ _NODE_LABELS: Final = (
 
 
 def part(tier: Tier) -> Part:
-    """With protocol tcp only that Mooncake uses TCP."""
+    """With protocol tcp only that Mooncake uses TCP; nothing in mode Colocated."""
+    if tier.colocated:
+        return Part()
     spec = tier.deployment.spec
     if spec.kv_transfer.protocol is not Protocol.RDMA:
         # Without it Mooncake takes RDMA wherever it finds a device.
