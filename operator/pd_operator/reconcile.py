@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from pd_operator import events, kinds
+from pd_operator.adopt import adopt
 from pd_operator.api.deployment import InvalidSpecError, PDDeployment, parse
 from pd_operator.apply import Memory, carry_out
 from pd_operator.build import Defaults, desired, url
@@ -126,7 +127,7 @@ class Reconciler:
         self, owner: Owner, raw: Manifest, deployment: PDDeployment, listed: _Listed
     ) -> tuple[Result, Again]:
         before = listed.snapshot(owner)
-        wanted = desired(deployment, self._defaults)
+        wanted = adopt(before, desired(deployment, self._defaults))
         outlook = await self._scaler.look(deployment, before)
         numbers = replicas(deployment, wanted, before, outlook)
         planned = plan(before, wanted, numbers)

@@ -19,6 +19,13 @@ PAIRING: Final = f"{GROUP}/pairing"
 DEPLOYMENT_UID: Final = f"{GROUP}/deployment-uid"
 """Annotation on engine pods: UID of the PDDeployment, so that a namesake's pods never count."""
 
+INPUTS: Final = f"{GROUP}/inputs"
+"""Annotation on StatefulSets: hash of what the tier was made from, 8 letters."""
+
+RESTARTED_AT: Final = f"{GROUP}/restartedAt"
+"""Annotation on a PDDeployment, any value: another value rolls both tiers. The operator reads no
+Secret, so this is how a changed one gets to the engines."""
+
 DRAINING: Final = f"{GROUP}/draining"
 """Annotation on a pod, value "true": the proxy chooses it no more."""
 

@@ -6,6 +6,7 @@ from pd_operator.api.deployment import PDDeployment
 from pd_operator.build import names
 from pd_operator.build.engine_pod import pod_spec
 from pd_operator.build.hashing import short_hash
+from pd_operator.build.inputs import inputs
 from pd_operator.build.manifest import Manifest, child, child_labels, selector
 from pd_operator.build.pairing import pairing
 from pd_operator.build.parts import Tier, tier_part
@@ -21,6 +22,8 @@ class TierChild:
     revision: str
     pairing: str
     stateful_set: Manifest
+    inputs: str
+    """Hash of what it is made from; see `pd_operator.adopt`."""
 
 
 def tier_child(deployment: PDDeployment, component: str, cluster_domain: str) -> TierChild:
@@ -34,6 +37,8 @@ def tier_child(deployment: PDDeployment, component: str, cluster_domain: str) ->
     part = tier_part(tier)
     pair = pairing(part)
     annotations = {labels.DEPLOYMENT_UID: deployment.metadata.uid, **part.annotations}
+    if restarted := deployment.metadata.annotations.get(labels.RESTARTED_AT):
+        annotations[labels.RESTARTED_AT] = restarted
     pod_labels = {**child_labels(name, component), labels.PAIRING: pair, **part.labels}
     pod = pod_spec(tier, part)
     revision = short_hash({"labels": pod_labels, "annotations": annotations, "spec": pod})
@@ -57,5 +62,7 @@ def tier_child(deployment: PDDeployment, component: str, cluster_domain: str) ->
             },
         },
     )
+    made_from = inputs(deployment, component, cluster_domain)
     manifest["metadata"]["labels"] = own_labels
-    return TierChild(component, set_name, revision, pair, manifest)
+    manifest["metadata"]["annotations"] = {labels.INPUTS: made_from}
+    return TierChild(component, set_name, revision, pair, manifest, made_from)
