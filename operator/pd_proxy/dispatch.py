@@ -55,7 +55,9 @@ class Dispatcher:
                 pauses += 1
                 await self._backends.changed(min(_LONGEST_PAUSE, 0.02 * 2 ** min(pauses, 6)))
                 continue
-            result = await self._attempt(job, prefiller, decoder, legs)
+            self._count_fallback(job, prefiller, decoder)
+            job.dispatches += 1
+            result = await self._handoff.run(job, prefiller, decoder, legs)
             if isinstance(result, str):
                 return result
             job.failure = result
@@ -107,23 +109,12 @@ class Dispatcher:
         return decode, prefill
 
     async def _open(self, job: Job, backend: Backend) -> Upstream | None:
-        upstream = await self._handoff.reach(backend)
+        upstream = backend.pool.take() or await self._handoff.reach(backend)
         if upstream is None:
             job.tried.add(backend)
             job.failure = Failure(f"{backend.pod.tier}_connect", backend)
             self._context.metrics.retries.add(job.failure.reason)
         return upstream
-
-    async def _attempt(
-        self,
-        job: Job,
-        prefiller: Backend | None,
-        decoder: Backend,
-        legs: tuple[Upstream, Upstream | None],
-    ) -> str | Failure:
-        self._count_fallback(job, prefiller, decoder)
-        job.dispatches += 1
-        return await self._handoff.run(job, prefiller, decoder, legs)
 
     def _count_fallback(self, job: Job, prefiller: Backend | None, decoder: Backend) -> None:
         if job.completion is None or prefiller is not None or decoder.whole:

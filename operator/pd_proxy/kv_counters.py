@@ -57,6 +57,7 @@ class KvCounters:
                 backend
                 for backend in self._backends.all()
                 if backend.pod.tier == labels.DECODER
+                and not backend.whole  # nothing should come to it
                 and (backend.pod.state == READY or backend in self._seen)
                 # Counting must begin before the first request.
                 and (active or backend not in self._seen)

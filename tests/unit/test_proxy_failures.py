@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from pd_shared import labels
 from tests.engine_sim import Engine, answers
 from tests.engine_sim.client import Client, Reply
 from tests.engine_sim.rig import Rig, completion, rig, until
@@ -372,14 +373,25 @@ async def test_two_hundred_streams_at_once() -> None:
         await until(lambda: quiet(r))
 
 
-@pytest.mark.parametrize("seed", range(4))
-async def test_any_mixture_of_faults_ends_each_request_once(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "connector"),
+    [
+        *((seed, labels.MOONCAKE_CONNECTOR) for seed in range(4)),
+        (4, labels.NIXL),
+        (5, labels.NIXL),
+        (6, labels.MOONCAKE_STORE),
+        (7, labels.COLOCATED),
+    ],
+)
+async def test_any_mixture_of_faults_ends_each_request_once(seed: int, connector: str) -> None:
     """Full and right, or one well-formed error: never a hang, never another's answer."""
     import random
 
     dice = random.Random(seed)
     seconds = {"prefill": 0.5, "firstToken": 2.0, "betweenTokens": 0.5, "bootstrap": 0.3}
-    async with rig(prefillers=2, decoders=2, seconds=seconds, per_token=0.001) as r:
+    async with rig(
+        prefillers=2, decoders=2, seconds=seconds, per_token=0.001, connector=connector
+    ) as r:
         engines = [*r.prefillers, *r.decoders]
         stop = asyncio.Event()
 

@@ -311,7 +311,7 @@ async def test_a_whole_engine_answers_alone_and_that_is_no_fallback() -> None:
             assert "x-pd-prefiller" not in reply.headers
         assert all("kv_transfer_params" not in s.body for s in r.decoders[0].seen)
         assert fallbacks(r) == {}
-        assert r.proxy.metrics.kv_expected.values == {}
+        assert r.proxy.metrics.kv_expected.values == r.proxy.metrics.kv_recomputed.values == {}
 
 
 async def test_a_whole_engine_takes_what_pairs_cannot() -> None:
