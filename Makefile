@@ -30,6 +30,7 @@ generate: setup ## Generate the CRD into crds/ and the chart, and docs/fields.md
 	@PYTHONPATH=operator $(PYTHON) -m pd_operator.api.crd \
 		crds/pddeployments.pd-operator.io.yaml charts/pd-operator/files/pddeployments.pd-operator.io.yaml
 	@PYTHONPATH=operator $(PYTHON) -m pd_operator.api.fields docs/fields.md
+	@PYTHONPATH=operator $(PYTHON) -m pd_operator.checks.compatibility.document docs/compatibility.md
 
 images: setup ## Build the images (IMAGE=… for one only).
 	@$(PYTHON) -m tools.images build $(IMAGE)

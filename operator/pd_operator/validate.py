@@ -7,6 +7,7 @@ children that the API server accepts.
 
 from pd_operator.api.deployment import PDDeployment
 from pd_operator.checks.args import argument_problems
+from pd_operator.checks.compatibility import compatibility_problems
 from pd_operator.checks.kv_transfer import kv_transfer_problems
 from pd_operator.checks.parallelism import parallelism_problems
 from pd_operator.checks.placement import placement_problems
@@ -25,6 +26,7 @@ def problems(deployment: PDDeployment) -> tuple[Problem, ...]:
         *shape_problems(deployment),
         *argument_problems(deployment),
         *parallelism_problems(deployment),
+        *compatibility_problems(deployment),
         *resource_problems(deployment),
         *placement_problems(deployment),
         *kv_transfer_problems(deployment),

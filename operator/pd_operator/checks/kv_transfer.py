@@ -3,14 +3,12 @@
 from collections.abc import Iterator
 
 from pd_operator.api.deployment import PDDeployment
-from pd_operator.api.engine import Device
 from pd_operator.api.kv_transfer import (
     ABORT_SECONDS,
     DIRECT,
     MAY_USE_STORE,
     NEED_STORE,
     Connector,
-    Protocol,
 )
 from pd_operator.api.values import duration_seconds
 from pd_operator.checks.problem import Problem
@@ -23,27 +21,6 @@ def kv_transfer_problems(deployment: PDDeployment) -> Iterator[Problem]:
     """What the connector cannot do, and fields that would have no effect."""
     spec = deployment.spec
     kv = spec.kv_transfer
-    if kv.connector is Connector.LMCACHE and spec.engine.device is Device.CPU:
-        yield Problem(
-            "ConnectorNeedsGPU",
-            f"{_FIELD}.connector",
-            f"{_FIELD}.connector is LMCache, which keeps nothing on CPUs; with spec.engine.device"
-            " cpu it must be Mooncake, Nixl, MooncakeStore, LMCacheMP or Multi",
-        )
-    if kv.connector is Connector.LMCACHE_MP and kv.protocol is Protocol.RDMA:
-        yield Problem(
-            "InvalidProtocol",
-            f"{_FIELD}.protocol",
-            f"{_FIELD}.protocol must be tcp with connector LMCacheMP: its server is reached over"
-            " TCP alone",
-        )
-    if kv.symmetric and kv.connector is Connector.NIXL:
-        yield Problem(
-            _NOT_WITH,
-            f"{_FIELD}.symmetric",
-            f"{_FIELD}.symmetric is not allowed with connector Nixl: vLLM drops it there; remove"
-            " it",
-        )
     if kv.connector not in DIRECT:
         for name, given in (("abortTimeout", kv.abort_timeout), ("workers", kv.workers)):
             if given is not None:

@@ -9,21 +9,13 @@ from pd_operator.checks.problem import Problem
 
 
 def parallelism_problems(deployment: PDDeployment) -> Iterator[Problem]:
-    """Problems of each tier by itself, and of both together."""
+    """Problems of each tier by itself."""
     spec = deployment.spec
     for tier, placed in (("spec.prefill", spec.prefill), ("spec.decode", spec.decode)):
         field = f"{tier}.parallelism"
         if spec.engine.device is Device.CPU:
             yield from _cpu(field, placed.parallelism)
         yield from _expert(field, placed.parallelism)
-    prefill, decode = spec.prefill.parallelism.tensor, spec.decode.parallelism.tensor
-    if prefill % decode and decode % prefill:
-        yield Problem(
-            "IncompatibleParallelism",
-            "spec.prefill.parallelism.tensor",
-            f"spec.prefill.parallelism.tensor ({prefill}) and spec.decode.parallelism.tensor"
-            f" ({decode}) must divide one another: the connector maps ranks by their ratio",
-        )
 
 
 def _cpu(field: str, parallelism: Parallelism) -> Iterator[Problem]:

@@ -1,6 +1,5 @@
-"""`spec.mooncake` and `spec.lmcache`: the engine's version, ports, and memory that they need."""
+"""`spec.mooncake` and `spec.lmcache`: ports, and memory that they need."""
 
-import re
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Final
@@ -14,33 +13,12 @@ from pd_operator.checks.problem import Problem
 from pd_operator.checks.sizes import MAX, is_whole
 from pd_shared import ports
 
-FIRST_VERSION: Final = (0, 33, 0)
-"""Earlier ones die at the first transfer with two connectors, see vLLM #43828."""
-
-PATCHED: Final = "pd"
-"""Part of a local version label that says: this build has the cure."""
-
-_VERSION: Final = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)(?:\+(.*))?")
 _STORE: Final = "spec.mooncake.store"
 
 
 def store_problems(deployment: PDDeployment) -> Iterator[Problem]:
     """Problems of shared KV: a Mooncake store, LMCache."""
     spec = deployment.spec
-    if spec.connector is Connector.MULTI and not _works(spec.engine.version):
-        asked = (
-            "spec.kvTransfer.connector Multi"
-            if spec.kv_transfer.connector is Connector.MULTI
-            else "spec.mooncake.store.enabled"
-        )
-        yield Problem(
-            "StoreNeedsVersion",
-            "spec.engine.version",
-            f"spec.engine.version is {spec.engine.version or 'not set'}; with {asked}"
-            " it must say that the image has vLLM 0.33.0 or later"
-            f" (or a build with the cure, labelled +{PATCHED}): earlier ones end at the first"
-            " transfer",
-        )
     yield from _ports(deployment)
     if spec.mooncake.store.pool and spec.mooncake.store.mode is not StoreMode.STANDALONE:
         yield Problem(
@@ -129,11 +107,3 @@ def _lmcache(deployment: PDDeployment) -> dict[str, LMCacheTierSpec]:
         "prefill": lmcache.prefill or LMCacheTierSpec(),
         "decode": lmcache.decode or LMCacheTierSpec(),
     }
-
-
-def _works(version: str | None) -> bool:
-    match = _VERSION.fullmatch(version or "")
-    if match is None:
-        return False
-    number = tuple(int(part) for part in match.groups()[:3])
-    return number >= FIRST_VERSION or PATCHED in (match[4] or "").split(".")

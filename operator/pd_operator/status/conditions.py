@@ -6,6 +6,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from pd_operator.api.status import Condition
+from pd_operator.checks.compatibility import version_warning
 from pd_operator.status import traffic, workloads
 from pd_operator.status.facts import Facts, Previous, Verdict
 
@@ -30,7 +31,7 @@ _SUMMED: Final = ("Valid", "PrefillReady", "DecodeReady", "ProxyReady", "KVStore
 def verdicts(facts: Facts, previous: Previous) -> dict[str, Verdict]:
     """What each condition says now; those that do not apply are absent."""
     found: dict[str, Verdict | None] = {
-        "Valid": Verdict("True", "Valid"),
+        "Valid": _valid(facts),
         "Progressing": workloads.progressing(facts),
         "PrefillReady": workloads.prefill_ready(facts),
         "DecodeReady": workloads.decode_ready(facts),
@@ -42,6 +43,11 @@ def verdicts(facts: Facts, previous: Previous) -> dict[str, Verdict]:
     }
     present = {kind: verdict for kind, verdict in found.items() if verdict is not None}
     return {"Ready": ready(facts, present), **present}
+
+
+def _valid(facts: Facts) -> Verdict:
+    warning = version_warning(facts.deployment)
+    return Verdict("True", "EngineVersionUnknown", warning) if warning else Verdict("True", "Valid")
 
 
 def ready(facts: Facts, others: Mapping[str, Verdict]) -> Verdict:

@@ -1,0 +1,113 @@
+"""What does not work together: each row refuses what it names, and nothing else."""
+
+from typing import Any
+
+import pytest
+
+from pd_operator.checks.compatibility import document, version_warning
+from pd_operator.checks.compatibility.rules import RULES
+from pd_operator.validate import problems
+from tests.specs import CPU, CUDA, STORE, deployment, merged
+from tools.paths import REPOSITORY
+
+
+def connector(name: str, base: dict[str, Any] = CUDA, **more: Any) -> dict[str, Any]:
+    return merged(base, {"kvTransfer": {"connector": name, **more}})
+
+
+def args(*given: str) -> dict[str, Any]:
+    return {"engine": {"args": list(given)}}
+
+
+OLD = {"engine": {"version": "0.32.0"}}
+SPECULATOR = '--speculative-config={"method": "medusa", "num_speculative_tokens": 2}'
+NVFP4 = merged(args("--kv-cache-dtype", "nvfp4"), {"prefill": {"parallelism": {"tensor": 2}}})
+THREE_TO_TWO = {
+    "prefill": {"parallelism": {"tensor": 3}},
+    "decode": {"parallelism": {"tensor": 2}},
+}
+SLEEP = args("--enable-sleep-mode")
+
+BROKEN = {
+    "TwoConnectors": [merged(CUDA, {**STORE, **OLD}), merged(connector("Multi"), OLD)],
+    "TensorRatio": [merged(CUDA, THREE_TO_TWO)],
+    "PackedKVHeads": [merged(CUDA, NVFP4), merged(connector("Nixl"), NVFP4)],
+    "LMCacheOnCPU": [connector("LMCache", CPU)],
+    "LMCacheHybrid": [merged(connector("LMCache"), args("--no_disable_hybrid_kv_cache_manager"))],
+    "LMCacheServerProtocol": [connector("LMCacheMP", protocol="rdma")],
+    "SymmetricNixl": [connector("Nixl", symmetric=True)],
+    "SleepMode": [
+        merged(connector("MooncakeStore"), SLEEP),
+        merged(connector("Mooncake", protocol="tcp"), SLEEP),
+        merged(merged(CUDA, OLD), SLEEP),
+    ],
+    "RemovedSpeculator": [merged(CUDA, args(SPECULATOR))],
+}
+FINE = [
+    CPU,
+    CUDA,
+    merged(CUDA, STORE),
+    merged(CUDA, {**STORE, "engine": {"version": "0.32.1+pd"}}),
+    merged(CUDA, SLEEP),
+    merged(CUDA, {"engine": {"args": ["--kv-cache-dtype", "nvfp4"]}}),
+    merged(merged(CUDA, OLD), args(SPECULATOR)),
+    merged(CUDA, args('--speculative-config={"method": "ngram", "num_speculative_tokens": 2}')),
+    merged(CUDA, args("--speculative-config=no JSON")),
+    merged(connector("Nixl"), args("--no-disable-hybrid-kv-cache-manager")),
+    connector("LMCacheMP", protocol="tcp"),
+]
+
+
+def broken(spec: dict[str, Any]) -> set[str]:
+    names = {rule.name for rule in RULES}
+    found = [problem.message for problem in problems(deployment(spec))]
+    return {name for name in names if any(f"[{name}: " in message for message in found)}
+
+
+def test_each_row_has_a_case() -> None:
+    assert [rule.name for rule in RULES] == list(BROKEN)
+
+
+@pytest.mark.parametrize(
+    ("name", "spec"), [(name, spec) for name, specs in BROKEN.items() for spec in specs]
+)
+def test_rule_refuses(name: str, spec: dict[str, Any]) -> None:
+    assert broken(spec) == {name}
+
+
+@pytest.mark.parametrize("spec", FINE)
+def test_what_works_is_not_refused(spec: dict[str, Any]) -> None:
+    assert broken(spec) == set()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: str(rule.name))
+def test_message_names_the_field_and_the_source(rule: Any) -> None:
+    (first, *_) = BROKEN[rule.name]
+    (found,) = [p for p in problems(deployment(first)) if f"[{rule.name}: " in p.message]
+    assert found.field == rule.field
+    assert found.reason == rule.reason
+    assert rule.source in found.message
+    assert rule.field in found.message
+
+
+def test_rules_of_the_transfer_are_silent_where_nothing_is_transferred() -> None:
+    assert broken(merged(CUDA, {"mode": "Colocated", **THREE_TO_TWO})) == set()
+    assert broken(merged(CUDA, {"mode": "Colocated", **args(SPECULATOR)})) == {"RemovedSpeculator"}
+
+
+@pytest.mark.parametrize("version", ["0.32.0", "0.33.1", "0.33.0+cu130"])
+def test_known_versions(version: str) -> None:
+    assert version_warning(deployment(merged(CUDA, {"engine": {"version": version}}))) is None
+
+
+@pytest.mark.parametrize("version", [None, "0.31.2", "0.34.0", "1.0.0"])
+def test_unknown_versions_are_told_and_not_guessed(version: str | None) -> None:
+    warning = version_warning(deployment(merged(CUDA, {"engine": {"version": version}})))
+    assert warning is not None
+    assert (version or "not set") in warning
+    assert "0.32, 0.33" in warning
+
+
+def test_document_is_fresh() -> None:
+    text = (REPOSITORY / "docs" / "compatibility.md").read_text("utf-8")
+    assert text == document.render(), "docs/compatibility.md is stale: run `make generate`"
