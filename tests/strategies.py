@@ -107,11 +107,11 @@ _EXPERT: Final = st.sampled_from(
 )
 _LIKELY: Final[Overrides] = {
     "engine.args": st.lists(
-        st.sampled_from(["--max-model-len=4096", "--enforce-eager", "--dtype", "float16", "-O3"]),
+        st.sampled_from(["--max-log-len=99", "--async-scheduling", "--seed", "7", "-O3"]),
         max_size=5,
     ).filter(lambda args: all(
-        previous == "--dtype" for previous, arg in zip(["", *args], args, strict=False)
-        if arg == "float16"
+        previous == "--seed" for previous, arg in zip(["", *args], args, strict=False)
+        if arg == "7"
     )),
     "kvTransfer.abortTimeout": st.sampled_from(["10s", "60000ms", "1h"]),
     "mooncake.master": st.sampled_from(
@@ -122,6 +122,15 @@ _LIKELY: Final[Overrides] = {
         ]
     ),
     "engine.version": st.sampled_from(["0.33.0", "1.0.0", "0.32.0+pd", "0.32.0+cu.pd.1"]),
+    "engine.speculative": st.sampled_from(
+        [
+            {"method": "Eagle3", "model": "/models/eagle", "numSpeculativeTokens": 3},
+            {"method": "Eagle", "model": "/e", "numSpeculativeTokens": 1, "quantization": "fp8"},
+            {"method": "MTP", "numSpeculativeTokens": 2, "draftTensorParallelSize": 1},
+            {"method": "NGram", "numSpeculativeTokens": 4, "promptLookupMax": 4},
+            {"method": "DraftModel", "model": "/models/small", "numSpeculativeTokens": 5},
+        ]
+    ),
     "model.source": st.sampled_from(
         [
             {"huggingFace": {}},
@@ -206,6 +215,8 @@ def _value(schema: dict[str, Any], path: str, overrides: Overrides) -> st.Search
             return _text(schema)
         case "integer":
             return st.integers(schema.get("minimum"), schema.get("maximum"))
+        case "number":
+            return st.floats(schema["minimum"], schema["maximum"])
         case "boolean":
             return st.booleans()
     raise AssertionError(f"no strategy for {path}: {schema}")

@@ -9,12 +9,14 @@ from pd_operator.api.deployment import PDDeployment
 from pd_operator.checks.args import argument_problems
 from pd_operator.checks.compatibility import compatibility_problems
 from pd_operator.checks.kv_transfer import kv_transfer_problems
+from pd_operator.checks.options import option_problems
 from pd_operator.checks.parallelism import parallelism_problems
 from pd_operator.checks.placement import placement_problems
 from pd_operator.checks.problem import Problem
 from pd_operator.checks.resources import resource_problems
 from pd_operator.checks.scaling import scaling_problems
 from pd_operator.checks.shape import shape_problems
+from pd_operator.checks.speculative import speculative_problems
 from pd_operator.checks.store import store_problems
 
 __all__ = ["Problem", "problems"]
@@ -27,6 +29,8 @@ def problems(deployment: PDDeployment) -> tuple[Problem, ...]:
         *argument_problems(deployment),
         *parallelism_problems(deployment),
         *compatibility_problems(deployment),
+        *option_problems(deployment),
+        *speculative_problems(deployment),
         *resource_problems(deployment),
         *placement_problems(deployment),
         *kv_transfer_problems(deployment),

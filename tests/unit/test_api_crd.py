@@ -113,6 +113,11 @@ _TIER: dict[str, tuple[Any, Any]] = {
     "parallelism.expert.eplb.stepInterval": (1, 2),
     "parallelism.expert.eplb.numRedundantExperts": (0, 1),
     "parallelism.expert.eplb.logBalancedness": (False, True),
+    "gpuMemoryUtilization": (0.5, 0.92),
+    "maxNumSeqs": (8, 16),
+    "maxNumBatchedTokens": (2048, 4096),
+    "enforceEager": (True, False),
+    "prefixCaching": (True, False),
     "resources.requests.*": ({"cpu": 1}, {"cpu": 2}),
     "resources.limits.*": ({"memory": "1Gi"}, {"memory": "2Gi"}),
     "nodeSelector.*": ({"pool": "a"}, {"pool": "b"}),
@@ -132,6 +137,25 @@ TWO_VALUES: dict[str, tuple[Any, Any]] = {
     "engine.version": ("0.33.0", "0.34.0"),
     "engine.device": ("cuda", "cpu"),
     "engine.args.*": (["--seed=1"], ["--seed=2"]),
+    "engine.dtype": ("bfloat16", "float16"),
+    "engine.maxModelLen": (1024, 2048),
+    "engine.blockSize": (16, 32),
+    "engine.kvCacheDtype": ("auto", "fp8"),
+    "engine.quantization": ("fp8", "awq"),
+    "engine.trustRemoteCode": (True, False),
+    **{
+        f"engine.speculative.{key}": two
+        for key, two in {
+            "method": ("Eagle", "Eagle3"),
+            "numSpeculativeTokens": (1, 2),
+            "model": ("org/a", "org/b"),
+            "revision": ("a", "b"),
+            "quantization": ("fp8", "awq"),
+            "draftTensorParallelSize": (1, 2),
+            "promptLookupMax": (4, 5),
+            "promptLookupMin": (2, 3),
+        }.items()
+    },
     "kvTransfer.protocol": ("rdma", "tcp"),
     "kvTransfer.connector": ("Mooncake", "MooncakeStore"),
     "kvTransfer.symmetric": (True, False),
@@ -176,7 +200,9 @@ TWO_VALUES: dict[str, tuple[Any, Any]] = {
 
 BASE = merged(CUDA, {"mooncake": {"store": {"enabled": True}}})
 _EXPERT = {"enabled": True, "dbo": {"enabled": True}, "eplb": {"enabled": True}}
+_DRAFT = at("engine.speculative", {"method": "Eagle", "model": "org/a", "numSpeculativeTokens": 1})
 NEEDED: dict[str, dict[str, Any]] = {
+    **{path: _DRAFT for path in TWO_VALUES if path.startswith("engine.speculative.")},
     "model.source.huggingFace.tokenSecret.key": at(
         "model.source.huggingFace.tokenSecret.name", "hf"
     ),

@@ -7,6 +7,7 @@ import pytest
 from pd_operator.api.base import ApiModel
 from pd_operator.api.deployment import ROOT_RULES, InvalidSpecError
 from pd_operator.api.engine import OWNED_FLAGS
+from pd_operator.api.options import ENGINE_FLAGS, TIER_FLAGS
 from pd_operator.validate import Problem, problems
 from tests.specs import CPU, CUDA, STORE, at, deployment, merged
 
@@ -222,6 +223,20 @@ def cpu_parallelism(tier: str, **given: int) -> dict[str, Any]:
 
 
 NEGATIVE = at("prefill.resources.limits", {"memory": -1})
+
+
+def draft(**fields: Any) -> dict[str, Any]:
+    return at("engine.speculative", {"numSpeculativeTokens": 2, **fields})
+
+
+def option(section: str, field: str) -> dict[str, Any]:
+    values = {"dtype": "float16", "kvCacheDtype": "fp8", "quantization": "fp8",
+              "gpuMemoryUtilization": 0.5, "speculative": draft(method="NGram")["engine"][
+                  "speculative"]}  # fmt: skip
+    flag = field in ("trustRemoteCode", "enforceEager", "prefixCaching")
+    return at(f"{section}.{field}", values.get(field, flag or 16))
+
+
 BROKEN: dict[str, dict[str, Any]] = {
     "source must set exactly one": at("model.source", {}),
     "max must be at least min": at("autoscaling.decode", {"min": 2}),
@@ -270,6 +285,23 @@ BROKEN: dict[str, dict[str, Any]] = {
     "pool is only allowed with mode Standalone": at("mooncake.store.pool", {"replicas": 2}),
     "port and metadataPort must differ": at("mooncake.master", {"port": 8080}),
     **{f"args must not contain {flag}:": at("engine.args", [flag]) for flag in OWNED_FLAGS},
+    **{f"args must not contain {flags[0]} where {field} is": merged(
+        at("engine.args", [flags[0]]), option("engine", field)
+    ) for field, flags in ENGINE_FLAGS.items()},
+    **{f"args must not contain {flags[0]} where prefill.": merged(
+        at("engine.args", [flags[0]]), option("decode", field)
+    ) for field, flags in TIER_FLAGS.items()},
+    "speculative.model must be set": draft(method="Eagle3"),
+    "where method is NGram: nothing": draft(method="NGram", model="org/a"),
+    "speculative.revision and quantization": draft(method="MTP", revision="a"),
+    "promptLookupMax and promptLookupMin are": draft(method="MTP", promptLookupMax=2),
+    "promptLookupMin must be at most": draft(
+        method="NGram", promptLookupMax=2, promptLookupMin=3
+    ),
+    "draftTensorParallelSize must be 1": draft(method="MTP", draftTensorParallelSize=2),
+    "model must be an absolute folder": merged(
+        draft(method="Eagle", model="org/a"), at("model.source", {"pvc": {"claimName": "c"}})
+    ),
 }  # fmt: skip
 
 

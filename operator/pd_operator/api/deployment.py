@@ -12,8 +12,10 @@ from pd_operator.api.kv_transfer import NEED_STORE, Connector, KVTransferSpec
 from pd_operator.api.lmcache import LMCacheSpec
 from pd_operator.api.model import ModelSpec
 from pd_operator.api.mooncake import MooncakeSpec
+from pd_operator.api.options import tier_rules
 from pd_operator.api.proxy import ProxySpec
 from pd_operator.api.rdma import RDMASpec
+from pd_operator.api.speculative import DRAFT_RULES
 from pd_operator.api.tier import TierSpec
 from pd_shared.labels import GROUP
 
@@ -127,6 +129,8 @@ class PDDeploymentSpec(ApiModel):
             "mooncake.store.enabled must be true (or absent) with kvTransfer.connector"
             " MooncakeStore, LMCache and Multi, and false (or absent) with Nixl and LMCacheMP",
         ),
+        *DRAFT_RULES,
+        *tier_rules(),
     )
 
     @property

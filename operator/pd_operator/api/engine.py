@@ -6,6 +6,8 @@ from typing import Annotated, ClassVar, Final
 from pydantic import Field
 
 from pd_operator.api.base import ApiModel, ImageReference, Rule
+from pd_operator.api.options import DType, KVCacheDType, engine_rules
+from pd_operator.api.speculative import SpeculativeSpec
 
 OWNED_FLAGS: Final = (
     "--api-key",
@@ -78,7 +80,42 @@ class EngineSpec(ApiModel):
     Becomes: the last arguments of `vllm serve`.
     """
 
-    cel: ClassVar[tuple[Rule, ...]] = tuple(
+    dtype: DType | None = None
+    """Type of weights and activations. Default: `auto`, as the checkpoint says.
+
+    Becomes: `--dtype`; part of the pairing.
+    """
+    max_model_len: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
+    """Longest prompt and answer together, in tokens. Default: what the model's config says.
+
+    Becomes: `--max-model-len`; part of the pairing.
+    """
+    block_size: Annotated[int, Field(ge=1, le=65536)] | None = None
+    """Tokens in one block of the KV cache. Default: what the attention backend prefers.
+
+    Becomes: `--block-size`; part of the pairing.
+    """
+    kv_cache_dtype: KVCacheDType | None = None
+    """Type in which KV is kept and sent. Default: `auto`, the model's.
+
+    Becomes: `--kv-cache-dtype`; part of the pairing.
+    """
+    quantization: (
+        Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9][-_a-z0-9]*$")] | None
+    ) = None
+    """How the weights are quantized, in vLLM's words. Default: what the model's config says.
+
+    Becomes: `--quantization`; part of the pairing.
+    """
+    trust_remote_code: bool | None = None
+    """Whether code that comes with the model is run. Default: false.
+
+    Becomes: `--trust-remote-code`; part of the pairing.
+    """
+    speculative: SpeculativeSpec | None = None
+    """Speculative decoding. Default: none."""
+
+    cel: ClassVar[tuple[Rule, ...]] = engine_rules() + tuple(
         Rule(
             f"!has(self.args) || !self.args.exists(a, a.matches('{_spellings(flag)}'))",
             f"args must not contain {flag}: the operator sets it",

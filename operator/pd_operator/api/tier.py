@@ -82,6 +82,31 @@ class TierSpec(ApiModel):
     Becomes: `replicas` of the tier's StatefulSet.
     """
     parallelism: Parallelism = Parallelism()
+    gpu_memory_utilization: Annotated[float, Field(ge=0.01, le=1)] | None = None
+    """Part of each GPU's memory that the engine takes. Default: 0.92, vLLM's.
+
+    Becomes: `--gpu-memory-utilization`.
+    """
+    max_num_seqs: Annotated[int, Field(ge=1, le=65536)] | None = None
+    """Most requests in one step. Default: vLLM's, by device.
+
+    Becomes: `--max-num-seqs`.
+    """
+    max_num_batched_tokens: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
+    """Most tokens in one step. Default: vLLM's, by device.
+
+    Becomes: `--max-num-batched-tokens`.
+    """
+    enforce_eager: bool | None = None
+    """Whether CUDA graphs are left out: a faster start, slower steps. Default: false.
+
+    Becomes: `--enforce-eager` or `--no-enforce-eager`.
+    """
+    prefix_caching: bool | None = None
+    """Whether KV of earlier requests is used again. Default: vLLM's, which is true.
+
+    Becomes: `--enable-prefix-caching` or `--no-enable-prefix-caching`.
+    """
     resources: Resources = Resources()
     """Resources of the engine container; GPUs and RDMA devices are added by the operator."""
     node_selector: Annotated[dict[LabelKey, LabelValue], Field(max_length=32)] = {}
