@@ -9,7 +9,12 @@ from pathlib import Path
 
 UNUSED = (
     "bin",
+    "include",
     "mooncake/transfer_engine_bench",
+    "nixl_cu12.scripts",
+    "nixl_ep",
+    "nixl_ep_cu12",
+    "pkgconfig",
     "torch/include",
     "torch/share",
     "torch/test",

@@ -5,18 +5,21 @@ import functools
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from vllm.platforms.cpu import CpuPlatform
+from vllm.triton_utils import dispatcher
 
 _PR_SET_PDEATHSIG = 1
 
 
 def register() -> None:
-    """Let MooncakeConnector run on the CPU, also beside the store, and fork the engine's core."""
+    """Let Mooncake's and LMCache's connectors run on the CPU, and fork the engine's core."""
     _device_index()
     _metrics_of_two_connectors()
+    _kernels_beside_llvmlite()
     _fork()
 
 
@@ -42,6 +45,12 @@ def _metrics_of_two_connectors() -> None:
         original(self, known, engine_idx)
 
     metrics.observe = observe
+
+
+def _kernels_beside_llvmlite() -> None:
+    # vLLM looks into every object of every module for its kernels; llvmlite, which LMCache brings,
+    # has one that answers any attribute, `__dict__` as well, with a function.
+    dispatcher.vars = lambda value: found if isinstance(found := value.__dict__, Mapping) else {}
 
 
 def _fork() -> None:
