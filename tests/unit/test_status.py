@@ -1,5 +1,7 @@
 """Conditions of what runs, counts, and the status as a whole."""
 
+from typing import Any
+
 import pytest
 
 from pd_operator import kinds
@@ -93,6 +95,29 @@ def test_the_proxy_and_the_store_are_judged() -> None:
     assert told("KVStoreReady", seen) == ("False", "Starting")
     absent = facts(snapshot(tiers(wanted(store))), spec=store)
     assert told("KVStoreReady", absent) == ("False", "NotCreated")
+
+
+STANDALONE = {"mooncake": {"store": {"enabled": True, "mode": "Standalone"}}}
+LMCACHE_SERVER = {"kvTransfer": {"connector": "LMCacheMP", "protocol": "tcp"}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "starting", "word"),
+    [
+        (STANDALONE, "tiny-mooncake", "Mooncake master"),
+        (STANDALONE, "tiny-store", "store pods"),
+        (LMCACHE_SERVER, "tiny-lmcache", "LMCache server"),
+    ],
+)
+def test_all_that_holds_shared_kv_is_judged(spec: dict[str, Any], starting: str, word: str) -> None:
+    children = everything(wanted(spec))
+    assert told("KVStoreReady", facts(snapshot(children), spec=spec)) == ("True", "AllReady")
+    for child in children:
+        if child["kind"] == "Deployment" and child["metadata"]["name"] == starting:
+            child["status"]["readyReplicas"] = 0
+    seen = facts(snapshot(children), spec=spec)
+    assert told("KVStoreReady", seen) == ("False", "Starting")
+    assert word in condition("KVStoreReady", seen)["message"]
 
 
 SERVICE = Ref(kinds.SERVICE, "tiny-proxy")
