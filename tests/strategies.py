@@ -121,6 +121,10 @@ _LIKELY: Final[Overrides] = {
             {"ha": {"etcd": {"endpoints": ["etcd-0.etcd:2379", "[fd00::1]:2379"]}, "replicas": 3}},
         ]
     ),
+    "placement.gang": st.sampled_from(
+        [{"scheduler": "Volcano"}, {"scheduler": "Volcano", "queue": "gpus"},
+         {"scheduler": "Kueue", "queue": "gpus"}]
+    ),
     "engine.version": st.sampled_from(["0.33.0", "1.0.0", "0.32.0+pd", "0.32.0+cu.pd.1"]),
     "engine.speculative": st.sampled_from(
         [
@@ -150,6 +154,7 @@ _LIKELY: Final[Overrides] = {
             "parallelism.tensor": st.sampled_from([1, 2, 4, 8]),
             "parallelism.pipeline": st.sampled_from([1, 2]),
             "parallelism.data": st.sampled_from([2, 4]),
+            "parallelism.nodes": st.just(1),
             "parallelism.expert": _EXPERT,
         }.items()
     },

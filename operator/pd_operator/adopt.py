@@ -48,7 +48,7 @@ def _as_it_is(tier: TierChild, found: StatefulSetView, child: Child) -> TierChil
     annotations = {
         name: value
         for name, value in live["metadata"]["annotations"].items()
-        if name.startswith(f"{labels.GROUP}/") and name != APPLIED
+        if (name.startswith(f"{labels.GROUP}/") and name != APPLIED) or name == labels.GANG_SIZE
     }
     manifest: Manifest = {
         **wanted,
@@ -61,5 +61,11 @@ def _as_it_is(tier: TierChild, found: StatefulSetView, child: Child) -> TierChil
         "spec": {name: value for name, value in live["spec"].items() if name != "replicas"},
     }
     return TierChild(
-        tier.component, found.name, found.revision, found.pairing, manifest, tier.inputs
+        tier.component,
+        found.name,
+        found.revision,
+        found.pairing,
+        manifest,
+        tier.inputs,
+        found.group_size,
     )

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pd_operator import kinds
 from pd_operator.api.deployment import API_VERSION, KIND
 from pd_operator.kinds import Kind
-from pd_operator.pods import PodView, view
+from pd_operator.pods import PodView, ready_groups, view
 from pd_shared import labels
 from pd_shared.labels import GROUP
 
@@ -71,7 +71,7 @@ class Child:
 
 @dataclass(frozen=True)
 class StatefulSetView:
-    """One tier's StatefulSet of one revision; replicas are pods."""
+    """One tier's StatefulSet of one revision, counted in replicas: pods, or whole groups."""
 
     name: str
     component: str
@@ -80,16 +80,19 @@ class StatefulSetView:
     replicas: int
     """As asked for in its spec."""
     pods: int
+    """Those that exist, ready or not."""
     ready: int
     observed: bool
     """Its controller has seen its latest generation."""
     deleting: bool
     created: str
     ref: Ref
+    group_size: int = 1
+    """Pods of a replica."""
 
     @property
     def complete(self) -> bool:
-        """All pods asked for are ready."""
+        """All replicas asked for are ready."""
         return self.observed and not self.deleting and self.ready >= self.replicas
 
 
@@ -128,6 +131,18 @@ class Snapshot:
         """A tier's StatefulSets, the newest first."""
         found = [s for s in self.stateful_sets if s.component == component]
         return tuple(sorted(found, key=lambda s: (s.created, s.name), reverse=True))
+
+    def ready(self, component: str) -> int:
+        """A tier's replicas that are ready now, of all revisions."""
+        groups = {s.name: s.group_size for s in self.tier(component) if s.group_size > 1}
+        pods = self.pods_of(component)
+        alone = sum(
+            1 for pod in pods if pod.owner not in groups and pod.ready and not pod.terminating
+        )
+        return alone + sum(
+            ready_groups((pod for pod in pods if pod.owner == name), size)
+            for name, size in groups.items()
+        )
 
     def pods_of(self, component: str) -> tuple[PodView, ...]:
         """A component's pods, of all revisions."""
@@ -187,16 +202,18 @@ def observe(
         child(kind, manifest, owner) for kind, manifests in listed.items() for manifest in manifests
     ]
     ours = [c for c in found if c.ownership is Ownership.OURS]
-    sets = tuple(_stateful_set(c) for c in ours if c.ref.kind == kinds.STATEFUL_SET)
+    raw = [c for c in ours if c.ref.kind == kinds.STATEFUL_SET]
     deployments = tuple(_deployment(c) for c in ours if c.ref.kind == kinds.DEPLOYMENT)
-    owners = {s.ref.uid for s in sets}
+    owners = {c.ref.uid for c in raw}
     names = {d.name for d in deployments}
+    views = tuple(view(pod) for pod in pods if _is_our_pod(pod, owners, names))
+    sets = tuple(_stateful_set(c, views) for c in raw)
     return Snapshot(
         owner=owner,
         children={(c.ref.kind.name, c.ref.name): c for c in found},
         stateful_sets=sets,
         deployments=deployments,
-        pods=tuple(view(pod) for pod in pods if _is_our_pod(pod, owners, names)),
+        pods=views,
         complaints=_complaints(sets, events),
     )
 
@@ -217,21 +234,29 @@ def _observed(manifest: Manifest) -> bool:
     return bool(seen >= generation)
 
 
-def _stateful_set(found: Child) -> StatefulSetView:
+def _stateful_set(found: Child, pods: Iterable[PodView]) -> StatefulSetView:
     metadata, status = found.manifest["metadata"], found.manifest.get("status", {})
+    spec = found.manifest.get("spec", {})
+    template = spec.get("template", {}).get("metadata", {})
+    size = labels.group_size(template.get("annotations") or {})
+    ready = status.get("readyReplicas", 0)
+    if size > 1:
+        # The controller counts pods, and a group serves only as a whole.
+        ready = ready_groups((pod for pod in pods if pod.owner == metadata["name"]), size)
     own = metadata.get("labels") or {}
     return StatefulSetView(
         name=metadata["name"],
         component=own.get(labels.COMPONENT, ""),
         revision=own.get(labels.REVISION, ""),
         pairing=own.get(labels.PAIRING, ""),
-        replicas=found.manifest.get("spec", {}).get("replicas", 1),
-        pods=status.get("replicas", 0),
-        ready=status.get("readyReplicas", 0),
+        replicas=spec.get("replicas", 1) // size,
+        pods=status.get("replicas", 0) // size,
+        ready=ready,
         observed=_observed(found.manifest),
         deleting=found.deleting,
         created=metadata.get("creationTimestamp", ""),
         ref=found.ref,
+        group_size=size,
     )
 
 

@@ -29,7 +29,7 @@ _PRUNED: Final = frozenset(kind.name for kind in kinds.CHILDREN)
 
 @dataclass(frozen=True)
 class Replicas:
-    """Pods per tier."""
+    """Replicas per tier, each a pod or a group of pods."""
 
     prefill: int
     """0 in mode Colocated, which has no prefillers."""
@@ -108,7 +108,12 @@ def differs(live: Manifest, wanted: Manifest) -> bool:
 def with_replicas(tier: TierChild, replicas: int) -> Manifest:
     """A tier's StatefulSet with so many replicas."""
     manifest = tier.stateful_set
-    return {**manifest, "spec": {**manifest["spec"], "replicas": replicas}}
+    pods = replicas * tier.group_size
+    metadata = manifest["metadata"]
+    annotations = metadata.get("annotations", {})
+    if labels.GANG_SIZE in annotations:
+        metadata = {**metadata, "annotations": {**annotations, labels.GANG_SIZE: str(pods)}}
+    return {**manifest, "metadata": metadata, "spec": {**manifest["spec"], "replicas": pods}}
 
 
 def _prune(
@@ -161,7 +166,7 @@ def current(snapshot: Snapshot, tier: TierChild) -> StatefulSetView | None:
 
 
 def serves(snapshot: Snapshot, tier: TierChild, replicas: int) -> bool:
-    """Whether a tier's desired revision has all its pods ready."""
+    """Whether a tier's desired revision has all its replicas ready."""
     found = current(snapshot, tier)
     return found is not None and found.complete and found.ready >= replicas
 

@@ -108,3 +108,14 @@ def _ended(container: str, terminated: Mapping[str, Any]) -> str:
         text += f" ({reason})"
     said = (terminated.get("message") or "").strip().splitlines()
     return f"{text}: {said[-1]}" if said else text
+
+
+def ready_groups(pods: Iterable[PodView], size: int) -> int:
+    """Replicas of `size` consecutive pods of one StatefulSet whose pods are all ready."""
+    found: dict[int, int] = {}
+    for pod in pods:
+        number = labels.ordinal(pod.name)
+        if number is not None and pod.ready and not pod.terminating:
+            group = number // size
+            found[group] = found.get(group, 0) + 1
+    return sum(1 for members in found.values() if members == size)

@@ -187,7 +187,7 @@ def _tier(component: str, replicas: int | None, snapshot: Snapshot) -> TierFleet
     return TierFleet(
         wanted=1 if replicas is None else replicas,
         applied=max(applied, default=None),
-        ready=sum(1 for pod in snapshot.pods_of(component) if pod.ready and not pod.terminating),
+        ready=snapshot.ready(component),
     )
 
 

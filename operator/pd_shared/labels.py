@@ -1,5 +1,6 @@
 """Label and annotation keys, and the values that they take."""
 
+from collections.abc import Mapping
 from typing import Final
 
 GROUP: Final = "pd-operator.io"
@@ -28,6 +29,16 @@ Secret, so this is how a changed one gets to the engines."""
 
 DRAINING: Final = f"{GROUP}/draining"
 """Annotation on a pod, value "true": the proxy chooses it no more."""
+
+GROUP_SIZE: Final = f"{GROUP}/group-size"
+"""Annotation on engine pods: pods of a replica, if more than one.
+
+The pods of a StatefulSet from `r * size` to `r * size + size - 1` are replica `r`; the first of
+them leads, and it alone serves.
+"""
+
+GANG_SIZE: Final = "scheduling.volcano.sh/group-min-member"
+"""Volcano's annotation on a StatefulSet: how many of its pods start at once or not at all."""
 
 K8S_NAME: Final = "app.kubernetes.io/name"
 K8S_INSTANCE: Final = "app.kubernetes.io/instance"
@@ -64,3 +75,15 @@ CONNECTORS: Final = (
     MOONCAKE_CONNECTOR, NIXL, MOONCAKE_STORE, LMCACHE, LMCACHE_MP, MULTI, COLOCATED,
 )  # fmt: skip
 """Values of CONNECTOR."""
+
+
+def ordinal(pod: str) -> int | None:
+    """The number of a StatefulSet's pod; None for a name of another kind."""
+    digits = pod.rpartition("-")[2]
+    return int(digits) if digits.isdecimal() and digits.isascii() else None
+
+
+def group_size(annotations: Mapping[str, str]) -> int:
+    """Pods of a replica, from the annotations of one of its pods."""
+    text = annotations.get(GROUP_SIZE, "1")
+    return max(1, int(text)) if text.isdecimal() and text.isascii() else 1

@@ -39,3 +39,9 @@ GROUP: Final = 8996
 
 GROUP_HEALTH: Final = 8997
 """Every launcher of a group: HTTP /ready and /live, which speak for the group; named `group`."""
+
+DATA_PARALLEL_RPC: Final = 29550
+"""A group's leader: where the data parallel ranks of its other pods meet it (vLLM's default)."""
+
+GROUP_MASTER: Final = 29501
+"""A group's leader: where tensor and pipeline ranks of its other pods meet it (vLLM's default)."""

@@ -18,6 +18,24 @@ CASES: list[tuple[str, Any, tuple[str, ...]]] = [
     (f"{P}.pipeline", 0, (f"{P}.pipeline", "greater than or equal to 1")),
     (f"{P}.pipeline", 65, (f"{P}.pipeline", "less than or equal to 64")),
     (f"{P}.data", 513, (f"{P}.data", "less than or equal to 512")),
+    (f"{P}.nodes", 65, (f"{P}.nodes", "less than or equal to 64")),
+    (f"{P}.nodes", 2, ("nodes must divide data, or tensor x pipeline",)),
+    (P, {"tensor": 4, "data": 2, "nodes": 4}, ("nodes must divide data",)),
+    (
+        "spec.placement.gang",
+        {"scheduler": "Coscheduling"},
+        ("spec.placement.gang.scheduler", "Unsupported value"),
+    ),
+    ("spec.placement.gang", {"scheduler": "Kueue"}, ("gang.queue must name a LocalQueue",)),
+    (
+        "spec",
+        VALID["spec"]
+        | {
+            "placement": {"gang": {"scheduler": "Kueue", "queue": "q"}},
+            "autoscaling": {"mode": "Auto", "slo": {"ttft": "1s"}},
+        },
+        ("autoscaling.mode must not be Auto",),
+    ),
     (f"{P}.expert", True, (f"{P}.expert", "must be of type object")),
     (f"{P}.expert.enabled", True, ("tensor x data must be more than 1",)),
     (f"{P}.expert.all2allBackend", "pplx", (f"{P}.expert.all2allBackend", "Unsupported value")),
@@ -58,6 +76,8 @@ def test_refused(submit: Submit, case: tuple[str, Any, tuple[str, ...]]) -> None
     [
         {"tensor": 8, "pipeline": 2, "data": 4},
         {"tensor": 2, "expert": {"enabled": True}},
+        {"tensor": 4, "pipeline": 2, "nodes": 4},
+        {"data": 6, "nodes": 3},
         {"data": 2, "expert": {"enabled": True, "all2allBackend": "nixl_ep",
                                "dbo": {"enabled": True, "prefillTokenThreshold": 64}}},
         {"expert": {"eplb": {"windowSize": 7}}},

@@ -103,6 +103,7 @@ _TIER: dict[str, tuple[Any, Any]] = {
     "parallelism.tensor": (1, 2),
     "parallelism.pipeline": (1, 2),
     "parallelism.data": (1, 2),
+    "parallelism.nodes": (1, 2),
     "parallelism.expert.enabled": (False, True),
     "parallelism.expert.all2allBackend": ("nixl_ep", "deepep_v2"),
     "parallelism.expert.dbo.enabled": (False, True),
@@ -165,6 +166,8 @@ TWO_VALUES: dict[str, tuple[Any, Any]] = {
     "rdma.resource": ("rdma/a", "rdma/b"),
     "rdma.count": (1, 2),
     "rdma.devices.*": (["mlx5_0"], ["mlx5_1"]),
+    "placement.gang.scheduler": ("Kueue", "Volcano"),
+    "placement.gang.queue": ("a", "b"),
     "proxy.replicas": (1, 3),
     "proxy.image": ("a", "b"),
     "mooncake.image": ("a", "b"),
@@ -207,6 +210,10 @@ NEEDED: dict[str, dict[str, Any]] = {
         "model.source.huggingFace.tokenSecret.name", "hf"
     ),
     "model.source.pvc.path": at("model.source.pvc.claimName", "models"),
+    "placement.gang.scheduler": at("placement.gang.queue", "a"),
+    "placement.gang.queue": at("placement.gang.scheduler", "Kueue"),
+    **{f"{tier}.parallelism.nodes": at(f"{tier}.parallelism.data", 2)
+       for tier in ("prefill", "decode")},
     **{
         f"{tier}.{path}": at(f"{tier}.parallelism.expert", _EXPERT)
         for tier in ("prefill", "decode")

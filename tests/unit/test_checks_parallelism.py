@@ -27,6 +27,11 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str, str, str]] = [
      f"{P}.expert.all2allBackend", "deepep_low_latency, deepep_high_throughput, nixl_ep"),
     (CUDA, {"data": 2, "expert": {"enabled": True, "dbo": DBO, "all2allBackend": "deepep_v2"}},
      "DualBatchOverlapNeedsBackend", f"{P}.expert.all2allBackend", "nixl_ep"),
+    (CUDA, {"data": 4, "nodes": 3}, "UnevenNodes", f"{P}.nodes", "it must divide data"),
+    (CUDA, {"data": 2, "tensor": 2, "nodes": 4}, "UnevenNodes", f"{P}.nodes", "divide data"),
+    (CUDA, {"nodes": 2}, "UnevenNodes", f"{P}.nodes", "it must divide tensor x pipeline"),
+    (merged(CUDA, at("kvTransfer.connector", "Nixl")), {"data": 2, "nodes": 2},
+     "GroupsNeedConnector", f"{P}.nodes", "take Mooncake"),
     (CUDA, {"tensor": 3}, "IncompatibleParallelism", "spec.prefill.parallelism.tensor",
      "divide one another"),
 ]  # fmt: skip
@@ -58,6 +63,10 @@ GOOD: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (CPU, {"tensor": 2, "data": 2}),
     (CPU, {"pipeline": 1, "expert": {"enabled": False}}),
     (CUDA, {"pipeline": 4, "expert": {"dbo": {"decodeTokenThreshold": 2}}}),
+    (CUDA, {"data": 8, "nodes": 4}),
+    (CUDA, {"pipeline": 2, "nodes": 2}),
+    (CUDA, {"tensor": 8, "nodes": 2}),
+    (CPU, {"data": 2, "nodes": 2}),
     (CUDA, {"tensor": 2, "expert": {"enabled": True, "eplb": {"enabled": True}}}),
     *(
         (CUDA, {"data": 2, "expert": {"enabled": True, "all2allBackend": backend, "dbo": DBO}})
@@ -69,3 +78,12 @@ GOOD: list[tuple[dict[str, Any], dict[str, Any]]] = [
 @pytest.mark.parametrize(("base", "parallelism"), GOOD)
 def test_accepted(base: dict[str, Any], parallelism: dict[str, Any]) -> None:
     assert problems(deployment(merged(base, at("decode.parallelism", parallelism)))) == ()
+
+
+@pytest.mark.parametrize("flag", ["--api-server-count=1", "--api_server_count", "-asc=2"])
+def test_pods_without_a_server_take_no_number_of_servers(flag: str) -> None:
+    groups = at("decode.parallelism", {"data": 2, "nodes": 2})
+    given = merged(CUDA, {"engine": {"args": ["--seed=1", flag]}})
+    (problem,) = problems(deployment(merged(given, groups)))
+    assert (problem.reason, problem.field) == ("ArgumentNotAllowed", "spec.engine.args[1]")
+    assert problems(deployment(given)) == ()

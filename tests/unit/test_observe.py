@@ -142,3 +142,28 @@ def test_every_kind_of_child_is_known() -> None:
         m["kind"] for m in everything(wanted({"mooncake": {"store": {"enabled": True}}}))
     }
     assert kinds_built == {kind.name for kind in kinds.CHILDREN}
+
+
+def test_a_group_counts_when_all_its_pods_are_ready() -> None:
+    desired = wanted({"decode": {"parallelism": {"data": 2, "nodes": 2}}})
+    decoders = live(tiers(desired, replicas=3)[1], ready=5)
+    assert decoders["spec"]["replicas"] == 6
+
+    def seen(*ready: int, leaving: int | None = None) -> tuple[int, int, int]:
+        pods = [
+            pod(decoders, number, conditions=[
+                {"type": "Ready", "status": "True" if number in ready else "False"}
+            ])
+            for number in range(6)
+        ]  # fmt: skip
+        if leaving is not None:
+            pods[leaving]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        found = snapshot([decoders], pods)
+        (view,) = found.tier(labels.DECODER)
+        assert found.ready(labels.DECODER) == view.ready
+        return view.replicas, view.pods, view.ready
+
+    assert seen(0, 1, 2, 3, 4, 5) == (3, 3, 3)
+    assert seen(0, 1, 2, 4) == (3, 3, 1)
+    assert seen(1, 2, 3, 4) == (3, 3, 1)
+    assert seen(0, 1, 2, 3, 4, 5, leaving=3) == (3, 3, 2)

@@ -247,3 +247,17 @@ async def test_nothing_is_known_before_the_first_list() -> None:
     async with Following(UnreachableError("x")) as f:
         await until(lambda: f.api.listed)
         assert not f.backends.known
+
+
+@pytest.mark.parametrize(
+    ("size", "ordinals"),
+    [(None, [0, 1, 2, 3]), ("1", [0, 1, 2, 3]), ("2", [0, 2]), ("4", [0]), ("two", [0, 1, 2, 3])],
+)
+def test_of_a_group_the_leader_alone_serves(size: str | None, ordinals: list[int]) -> None:
+    def serves(ordinal: int) -> bool:
+        made = pod(f"tiny-decoder-1234abcd-{ordinal}")
+        if size is not None:
+            made["metadata"]["annotations"][labels.GROUP_SIZE] = size
+        return read_pod(made, CONFIG) is not None
+
+    assert [ordinal for ordinal in range(4) if serves(ordinal)] == ordinals

@@ -254,6 +254,12 @@ BROKEN: dict[str, dict[str, Any]] = {
     "expert.all2allBackend must be": at("decode.parallelism", {
         "data": 2, "expert": {"enabled": True, "dbo": {"enabled": True}},
     }),
+    "autoscaling.mode must not be Auto where placement": merged(
+        at("placement.gang", {"scheduler": "Kueue", "queue": "q"}),
+        at("autoscaling", {"mode": "Auto", "slo": {"ttft": "1s"}}),
+    ),
+    "gang.queue must name a LocalQueue": at("placement.gang.scheduler", "Kueue"),
+    "nodes must divide": at("decode.parallelism", {"data": 3, "nodes": 2}),
     "tensor x data must be more than 1": at("decode.parallelism.expert.enabled", True),
     "operator must be Exists where key is empty": at("prefill.tolerations", [{"value": "x"}]),
     "requests must not be negative": at("prefill.resources.requests", {"memory": -1}),

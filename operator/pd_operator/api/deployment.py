@@ -13,6 +13,7 @@ from pd_operator.api.lmcache import LMCacheSpec
 from pd_operator.api.model import ModelSpec
 from pd_operator.api.mooncake import MooncakeSpec
 from pd_operator.api.options import tier_rules
+from pd_operator.api.placement import PlacementSpec
 from pd_operator.api.proxy import ProxySpec
 from pd_operator.api.rdma import RDMASpec
 from pd_operator.api.speculative import DRAFT_RULES
@@ -63,6 +64,7 @@ class PDDeploymentSpec(ApiModel):
     """Only with kvTransfer.protocol rdma. Default: one `rdma/hca_shared_devices_a`."""
     prefill: TierSpec = TierSpec()
     decode: TierSpec = TierSpec()
+    placement: PlacementSpec = PlacementSpec()
     proxy: ProxySpec = ProxySpec()
     mooncake: MooncakeSpec = MooncakeSpec()
     lmcache: LMCacheSpec | None = None
@@ -70,6 +72,12 @@ class PDDeploymentSpec(ApiModel):
     autoscaling: AutoscalingSpec = AutoscalingSpec()
 
     cel: ClassVar[tuple[Rule, ...]] = (
+        Rule(
+            "!has(self.placement) || !has(self.placement.gang)"
+            " || self.placement.gang.scheduler != 'Kueue' || !has(self.autoscaling)"
+            " || !has(self.autoscaling.mode) || self.autoscaling.mode != 'Auto'",
+            "autoscaling.mode must not be Auto where placement.gang.scheduler is Kueue",
+        ),
         Rule(
             "!has(self.rdma) || !has(self.kvTransfer) || !has(self.kvTransfer.protocol)"
             " || self.kvTransfer.protocol == 'rdma'",

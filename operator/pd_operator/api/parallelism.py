@@ -126,6 +126,14 @@ class Parallelism(ApiModel):
     With a mixture-of-experts model they share the experts. Default: 1.
     Becomes: `--data-parallel-size`.
     """
+    nodes: Annotated[int, Field(ge=1, le=64)] = 1
+    """Pods of a replica, a node's GPUs each: the first of them leads, and serves for all.
+
+    They start, fail and restart as one. Data parallel ranks are spread over them where data is
+    more than 1, otherwise tensor and pipeline ranks. Default: 1.
+    Becomes: so many times the replicas of the StatefulSet, and the flags that join the pods:
+    `--data-parallel-address` and its like, or `--nnodes` and its like.
+    """
     expert: ExpertParallelism = ExpertParallelism()
     """For mixture-of-experts models alone."""
 
@@ -135,6 +143,14 @@ class Parallelism(ApiModel):
             " || (has(self.tensor) && self.tensor > 1) || (has(self.data) && self.data > 1)",
             "tensor x data must be more than 1 where expert.enabled is true: experts are spread"
             " over these ranks",
+        ),
+        Rule(
+            "!has(self.nodes) || (has(self.data) && self.data > 1"
+            " ? self.data % self.nodes == 0"
+            " : ((has(self.tensor) ? self.tensor : 1) * (has(self.pipeline) ? self.pipeline : 1))"
+            " % self.nodes == 0)",
+            "nodes must divide data, or tensor x pipeline where data is 1: every pod has as many"
+            " ranks",
         ),
     )
 
@@ -146,4 +162,14 @@ class Parallelism(ApiModel):
     @property
     def ranks_per_pod(self) -> int:
         """Ranks in each pod."""
-        return self.ranks
+        return self.ranks // self.nodes
+
+    @property
+    def data_per_pod(self) -> int:
+        """Data parallel ranks in each pod: all, unless they are spread over the pods."""
+        return self.data // self.nodes if self.data > 1 else 1
+
+    @property
+    def grouped(self) -> bool:
+        """Whether a replica is more than one pod."""
+        return self.nodes > 1

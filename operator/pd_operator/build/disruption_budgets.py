@@ -20,6 +20,8 @@ def disruption_budgets(deployment: PDDeployment) -> tuple[Manifest, ...]:
             names.tier(name, component),
             component,
             spec={
+                # Of groups too: all pods of one are unready once one is gone, which is more than
+                # one, so that no pod of another group may go; the rest of its own may.
                 "maxUnavailable": 1,
                 "selector": {"matchLabels": selector(name, component)},
                 # A pod that never became ready must not keep a node from being drained.

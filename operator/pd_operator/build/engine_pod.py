@@ -62,6 +62,7 @@ def environment(part: Part) -> list[Manifest]:
 
 
 def _container(tier: Tier, part: Part) -> Manifest:
+    ready, alive = _probed(tier)
     return {
         "name": "engine",
         "args": list(part.args),
@@ -71,11 +72,11 @@ def _container(tier: Tier, part: Part) -> Manifest:
             for name, number in part.ports
         ],
         "startupProbe": _probe(
-            _STARTUP_PERIOD_SECONDS, _STARTUP_SECONDS // _STARTUP_PERIOD_SECONDS
+            ready, _STARTUP_PERIOD_SECONDS, _STARTUP_SECONDS // _STARTUP_PERIOD_SECONDS
         ),
-        "readinessProbe": _probe(5, 3),
+        "readinessProbe": _probe(ready, 5, 3),
         # /health fails only when the engine is dead; a busy server may answer late.
-        "livenessProbe": _probe(10, 6),
+        "livenessProbe": _probe(alive, 10, 6),
         "lifecycle": {"preStop": {"sleep": {"seconds": PRE_STOP_SECONDS}}},
         "resources": resources(tier, part),
         "securityContext": engine_container(part.capabilities, image_user=part.image_user),
@@ -84,9 +85,18 @@ def _container(tier: Tier, part: Part) -> Manifest:
     }
 
 
-def _probe(period_seconds: int, failures: int) -> Manifest:
+def _probed(tier: Tier) -> tuple[Manifest, Manifest]:
+    """What says that the engine is ready, and that it is alive."""
+    if tier.spec.parallelism.grouped:
+        # The leader's vLLM alone has a server; launchers answer for the group in every pod.
+        return {"path": "/ready", "port": "group"}, {"path": "/live", "port": "group"}
+    health = {"path": "/health", "port": "http"}
+    return health, health
+
+
+def _probe(get: Manifest, period_seconds: int, failures: int) -> Manifest:
     return {
-        "httpGet": {"path": "/health", "port": "http"},
+        "httpGet": dict(get),
         "periodSeconds": period_seconds,
         "timeoutSeconds": 10,
         "failureThreshold": failures,

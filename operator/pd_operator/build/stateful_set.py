@@ -24,6 +24,8 @@ class TierChild:
     stateful_set: Manifest
     inputs: str
     """Hash of what it is made from; see `pd_operator.adopt`."""
+    group_size: int = 1
+    """Pods of a replica."""
 
 
 def tier_child(deployment: PDDeployment, component: str, cluster_domain: str) -> TierChild:
@@ -64,5 +66,7 @@ def tier_child(deployment: PDDeployment, component: str, cluster_domain: str) ->
     )
     made_from = inputs(deployment, component, cluster_domain)
     manifest["metadata"]["labels"] = own_labels
-    manifest["metadata"]["annotations"] = {labels.INPUTS: made_from}
-    return TierChild(component, set_name, revision, pair, manifest, made_from)
+    manifest["metadata"]["annotations"] = {labels.INPUTS: made_from, **part.set_annotations}
+    return TierChild(
+        component, set_name, revision, pair, manifest, made_from, tier.spec.parallelism.nodes
+    )

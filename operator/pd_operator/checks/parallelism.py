@@ -1,21 +1,64 @@
 """`parallelism` of the tiers: what excludes or needs one another."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from pd_operator.api.deployment import PDDeployment
 from pd_operator.api.engine import Device
+from pd_operator.api.kv_transfer import Connector
 from pd_operator.api.parallelism import DBO_BACKENDS, ExpertParallelism, Parallelism
 from pd_operator.checks.problem import Problem
+
+_API_SERVERS: Final = ("--api-server-count", "-asc")
 
 
 def parallelism_problems(deployment: PDDeployment) -> Iterator[Problem]:
     """Problems of each tier by itself."""
     spec = deployment.spec
+    yield from _api_servers(deployment)
     for tier, placed in (("spec.prefill", spec.prefill), ("spec.decode", spec.decode)):
         field = f"{tier}.parallelism"
         if spec.engine.device is Device.CPU:
             yield from _cpu(field, placed.parallelism)
         yield from _expert(field, placed.parallelism)
+        yield from _nodes(field, placed.parallelism)
+        if placed.parallelism.grouped and spec.connector is Connector.NIXL:
+            yield Problem(
+                "GroupsNeedConnector",
+                f"{field}.nodes",
+                f"{field}.nodes must be 1 where spec.kvTransfer.connector is Nixl: its decoders"
+                " reach the ranks of one pod alone; take Mooncake",
+            )
+
+
+def _api_servers(deployment: PDDeployment) -> Iterator[Problem]:
+    spec = deployment.spec
+    if not (spec.prefill.parallelism.grouped or spec.decode.parallelism.grouped):
+        return
+    for index, argument in enumerate(spec.engine.args):
+        flag = argument.partition("=")[0].replace("_", "-")
+        if flag in _API_SERVERS:
+            field = f"spec.engine.args[{index}]"
+            yield Problem(
+                "ArgumentNotAllowed",
+                field,
+                f"{field} must not set {flag} where parallelism.nodes is more than 1: only leaders"
+                " have API servers, and vLLM stops at the start of the other pods",
+            )
+
+
+def _nodes(field: str, parallelism: Parallelism) -> Iterator[Problem]:
+    if parallelism.data > 1:
+        divided, what = parallelism.data, "data"
+    else:
+        divided, what = parallelism.ranks, "tensor x pipeline"
+    if divided % parallelism.nodes:
+        yield Problem(
+            "UnevenNodes",
+            f"{field}.nodes",
+            f"{field}.nodes is {parallelism.nodes}; it must divide {what} of {field}, {divided}:"
+            " every pod has as many ranks",
+        )
 
 
 def _cpu(field: str, parallelism: Parallelism) -> Iterator[Problem]:

@@ -3,7 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
+from pd_operator.api.autoscaling import Mode
 from pd_operator.api.deployment import PDDeployment
+from pd_operator.api.placement import GangScheduler
 from pd_operator.api.store import PoolSpec
 from pd_operator.api.tier import TierSpec, Toleration
 from pd_operator.checks.names import is_qualified_name
@@ -13,8 +15,9 @@ _KEY: Final = "must be a label key: name or domain/name, the name at most 63 cha
 
 
 def placement_problems(deployment: PDDeployment) -> Iterator[Problem]:
-    """Keys and combinations that the API server would refuse in a pod."""
+    """Keys and combinations that the API server would refuse in a pod, and gangs."""
     spec = deployment.spec
+    yield from _gang(deployment)
     places: list[tuple[str, TierSpec | PoolSpec]] = [
         ("spec.prefill", spec.prefill),
         ("spec.decode", spec.decode),
@@ -33,6 +36,26 @@ def placement_problems(deployment: PDDeployment) -> Iterator[Problem]:
             field = f"{tier}.tolerations[{index}]"
             for part, message in _toleration(toleration):
                 yield Problem("InvalidToleration", f"{field}.{part}", f"{field}.{part} {message}")
+
+
+def _gang(deployment: PDDeployment) -> Iterator[Problem]:
+    gang = deployment.spec.placement.gang
+    if gang is None or gang.scheduler is not GangScheduler.KUEUE:
+        return
+    if not gang.queue:
+        yield Problem(
+            "InvalidGang",
+            "spec.placement.gang.queue",
+            "spec.placement.gang.queue must name a LocalQueue where spec.placement.gang.scheduler"
+            " is Kueue",
+        )
+    if deployment.spec.autoscaling.mode is Mode.AUTO:
+        yield Problem(
+            "InvalidGang",
+            "spec.autoscaling.mode",
+            "spec.autoscaling.mode must not be Auto where spec.placement.gang.scheduler is Kueue:"
+            " it admits a StatefulSet as large as it is and refuses another size",
+        )
 
 
 def _toleration(toleration: Toleration) -> Iterator[tuple[str, str]]:

@@ -29,6 +29,7 @@ def read_pod(pod: Mapping[str, Any], config: Config) -> Pod | None:
         or pod_labels.get(labels.DEPLOYMENT) != config.deployment
         or annotations.get(labels.DEPLOYMENT_UID) != config.deployment_uid
         or not _owned(metadata, f"{config.deployment}-{tier}-")
+        or not _leads(metadata, annotations)
         or status.get("phase") in ("Succeeded", "Failed")
     ):
         return None
@@ -55,6 +56,15 @@ def _owned(metadata: Mapping[str, Any], prefix: str) -> bool:
         and str(owner.get("name", "")).startswith(prefix)
         for owner in metadata.get("ownerReferences") or ()
     )
+
+
+def _leads(metadata: Mapping[str, Any], annotations: Mapping[str, Any]) -> bool:
+    """Whether this pod serves: of a group of pods the first one alone does."""
+    size = labels.group_size(annotations)
+    if size == 1:
+        return True
+    number = labels.ordinal(str(metadata.get("name", "")))
+    return number is not None and number % size == 0
 
 
 def _incarnation(status: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 
 from pd_operator.build.parts import (
     cpu,
+    gang,
     kv_transfer,
     launcher,
     model,
@@ -36,6 +37,7 @@ _PARTS: Final[tuple[Callable[[Tier], Part], ...]] = (
     store.part,
     cpu.part,
     placement.part,
+    gang.part,
     user.part,  # the user's arguments and variables come last
 )
 

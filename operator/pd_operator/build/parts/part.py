@@ -73,6 +73,8 @@ class Part:
     """Whether the image says which user the engine is; else it is the restricted profile's."""
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Annotations of the pod."""
+    set_annotations: Mapping[str, str] = field(default_factory=dict)
+    """Annotations of the StatefulSet alone."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels of the pod and the StatefulSet; no selector uses them."""
     pod: Mapping[str, Any] = field(default_factory=dict)
