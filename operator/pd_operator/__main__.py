@@ -72,7 +72,7 @@ async def run(settings: Settings) -> int:
         lease = Lease(api, settings.namespace, settings.pod_name)
         stack.push_async_callback(lease.release)
         # Watches of a kind that is not there yet would silently stay empty.
-        if not await _until(resync.available(api, settings.watch_namespace), stop):
+        if not await _until(resync.available(api, settings.watch_namespaces), stop):
             return 0
         if not await _until(lease.acquire(), stop):
             return 0
@@ -99,14 +99,14 @@ async def _lead(process: _Process) -> int:
 
         wake = handlers.Wake(queue.add, health.beat)
         resyncing = resync.forever(
-            api, settings.watch_namespace, settings.resync_interval, queue.add, health.beat
+            api, settings.watch_namespaces, settings.resync_interval, queue.add, health.beat
         )
         watching = kopf.operator(
             registry=handlers.register(wake, login, cleanup),
             settings=handlers.settings(),
             standalone=True,
-            clusterwide=not settings.watch_namespace,
-            namespaces=[settings.watch_namespace] if settings.watch_namespace else [],
+            clusterwide=not settings.watch_namespaces,
+            namespaces=settings.watch_namespaces,
             stop_flag=process.stop,
         )
         health.beat()

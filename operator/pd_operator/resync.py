@@ -3,10 +3,10 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
-from pd_operator.client import Api
+from pd_operator.client import Api, Manifest
 from pd_operator.errors import ApiError
 from pd_operator.kinds import PD_DEPLOYMENT
 from pd_operator.queue import Key
@@ -18,12 +18,20 @@ _SPREAD: Final = 0.1
 """Part of the interval over which the reconciles of one resync are spread."""
 
 
-async def available(api: Api, namespace: str) -> None:
+async def listed(api: Api, namespaces: Collection[str]) -> list[Manifest]:
+    """All PDDeployments of these namespaces, of all where none is named. Raises ApiError."""
+    found: list[Manifest] = []
+    for namespace in namespaces or ("",):
+        found += await api.list(PD_DEPLOYMENT, namespace)
+    return found
+
+
+async def available(api: Api, namespaces: Collection[str]) -> None:
     """Wait until PDDeployments can be listed: the CRD is there, and the rights to read it."""
     told = ""
     while True:
         try:
-            await api.list(PD_DEPLOYMENT, namespace)
+            await listed(api, namespaces)
         except ApiError as error:
             if str(error) != told:
                 told = str(error)
@@ -34,10 +42,10 @@ async def available(api: Api, namespace: str) -> None:
 
 
 async def once(
-    api: Api, namespace: str, spread: float, add: Callable[[Key, float], None]
+    api: Api, namespaces: Collection[str], spread: float, add: Callable[[Key, float], None]
 ) -> set[Key]:
     """Queue every PDDeployment within `spread` seconds; returns their keys. Raises ApiError."""
-    found = await api.list(PD_DEPLOYMENT, namespace)
+    found = await listed(api, namespaces)
     keys = {(m["metadata"]["namespace"], m["metadata"]["name"]) for m in found}
     for key in keys:
         add(key, _RANDOM.uniform(0.0, spread))
@@ -46,7 +54,7 @@ async def once(
 
 async def forever(
     api: Api,
-    namespace: str,
+    namespaces: Collection[str],
     interval: float,
     add: Callable[[Key, float], None],
     done: Callable[[], None],
@@ -55,7 +63,7 @@ async def forever(
     spread = 0.0
     while True:
         try:
-            await once(api, namespace, spread, add)
+            await once(api, namespaces, spread, add)
         except ApiError as error:
             _LOG.warning("resync: %s", error)
             await asyncio.sleep(_RANDOM.uniform(0.5, 1.0) * _RETRY)

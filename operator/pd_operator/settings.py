@@ -1,10 +1,12 @@
 """Settings from the environment, checked at start."""
 
 import logging
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+_NAMESPACE: Final = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LEVELS: Final = ("debug", "info", "warning", "error")
 
 
@@ -20,7 +22,7 @@ class Settings:
     """The operator's own, where its Lease is."""
     pod_name: str
     """Unique among the replicas."""
-    watch_namespace: str
+    watch_namespaces: tuple[str, ...]
     """Empty: all namespaces."""
     proxy_image: str
     mooncake_image: str
@@ -35,7 +37,7 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
     return Settings(
         namespace=_required(environment, "PD_NAMESPACE"),
         pod_name=_required(environment, "PD_POD_NAME"),
-        watch_namespace=environment.get("PD_WATCH_NAMESPACE", ""),
+        watch_namespaces=_namespaces(environment),
         proxy_image=_required(environment, "PD_PROXY_IMAGE"),
         mooncake_image=_required(environment, "PD_MOONCAKE_IMAGE"),
         cluster_domain=environment.get("PD_CLUSTER_DOMAIN") or "cluster.local",
@@ -50,6 +52,17 @@ def _required(environment: Mapping[str, str], name: str) -> str:
     if not value:
         raise SettingsError(f"{name} is not set: the chart sets it")
     return value
+
+
+def _namespaces(environment: Mapping[str, str]) -> tuple[str, ...]:
+    text = environment.get("PD_WATCH_NAMESPACES", "")
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(","))) if text else ()
+    for name in names:
+        if len(name) > 63 or not _NAMESPACE.fullmatch(name):
+            raise SettingsError(
+                f"PD_WATCH_NAMESPACES={text!r}: write names of namespaces, with a comma between"
+            )
+    return names
 
 
 def _seconds(environment: Mapping[str, str], name: str, default: float) -> float:

@@ -51,7 +51,7 @@ class Loop:
 
     async def resync(self) -> None:
         """What the process does from time to time."""
-        await resync.once(self.world.server, "", 0.0, self.queue.add)
+        await resync.once(self.world.server, (), 0.0, self.queue.add)
 
 
 async def scenario(

@@ -16,7 +16,7 @@ GOOD = {
 
 def test_defaults() -> None:
     found = from_environment(GOOD)
-    assert found.watch_namespace == ""
+    assert found.watch_namespaces == ()
     assert found.cluster_domain == "cluster.local"
     assert (found.scaling_interval, found.resync_interval) == (15.0, 120.0)
     assert found.log_level == logging.INFO
@@ -26,14 +26,15 @@ def test_values() -> None:
     found = from_environment(
         {
             **GOOD,
-            "PD_WATCH_NAMESPACE": "a",
+            "PD_WATCH_NAMESPACES": "team-a,team-b, team-a",
             "PD_CLUSTER_DOMAIN": "k8s.example",
             "PD_SCALING_INTERVAL": "2.5",
             "PD_RESYNC_INTERVAL": "30",
             "PD_LOG_LEVEL": "Debug",
         }
     )
-    assert (found.watch_namespace, found.cluster_domain) == ("a", "k8s.example")
+    assert found.watch_namespaces == ("team-a", "team-b")
+    assert found.cluster_domain == "k8s.example"
     assert (found.scaling_interval, found.resync_interval) == (2.5, 30.0)
     assert found.log_level == logging.DEBUG
 
@@ -53,6 +54,9 @@ def test_what_is_missing_is_named(name: str) -> None:
         ("PD_RESYNC_INTERVAL", "nan"),
         ("PD_RESYNC_INTERVAL", "1e9"),
         ("PD_LOG_LEVEL", "loud"),
+        ("PD_WATCH_NAMESPACES", "a,,b"),
+        ("PD_WATCH_NAMESPACES", "Team A"),
+        ("PD_WATCH_NAMESPACES", "a" * 64),
     ],
 )
 def test_what_is_wrong_is_named_with_what_is_allowed(name: str, value: str) -> None:
