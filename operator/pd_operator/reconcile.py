@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from pd_operator import events, kinds
+from pd_operator import events, kinds, presets
 from pd_operator.adopt import adopt
 from pd_operator.api.deployment import InvalidSpecError, PDDeployment, parse
 from pd_operator.apply import Memory, carry_out
@@ -37,6 +37,8 @@ _GONE_SOON: Final = 1.0
 """Seconds until the holder of a needed name is looked at again."""
 _COMPLAINT: Final = 5.0
 """Seconds: why a StatefulSet cannot make pods is told in Events, which are not watched."""
+_PRESETS: Final = 15.0
+"""Seconds, at most, until the ConfigMaps of presets are read again."""
 _REFUSED: Final = 30.0
 """Seconds, at least, until something that the API server refused is tried again."""
 
@@ -113,18 +115,51 @@ class Reconciler:
             self._scaler.forget(namespace, name)
             return Result.GONE, Again()
         owner = Owner(namespace, name, raw["metadata"]["uid"])
+        if not presets.listed(raw.get("spec")):
+            return await self._checked(owner, raw, raw, listed)
+        # ConfigMaps of presets are not watched: a change is seen at the next look.
         try:
-            deployment = parse(raw)
+            merged = presets.merge(raw["spec"], await self._presets(namespace, raw["spec"]))
+        except presets.PresetError as error:
+            result, _ = await self._invalid(owner, raw, error.reason, str(error))
+            return result, Again(after=_PRESETS)
+        with_presets = {**raw, "spec": merged.spec}
+        result, again = await self._checked(owner, raw, with_presets, listed, merged.hash)
+        return result, _soon(again, _PRESETS) if merged.live else again
+
+    async def _presets(self, namespace: str, spec: Manifest) -> dict[str, str]:
+        names = presets.outside(spec)
+        found = await asyncio.gather(
+            *(self._api.get(kinds.CONFIG_MAP, namespace, name) for name in names)
+        )
+        texts = {
+            name: presets.of_config_map(manifest)
+            for name, manifest in zip(names, found, strict=True)
+            if manifest is not None
+        }
+        return {name: text for name, text in texts.items() if text is not None}
+
+    async def _checked(
+        self, owner: Owner, raw: Manifest, whole: Manifest, listed: _Listed, spec_hash: str = ""
+    ) -> tuple[Result, Again]:
+        """With `whole`, the object `raw` with its presets laid under its spec."""
+        try:
+            deployment = parse(whole)
         except InvalidSpecError as error:
             return await self._invalid(owner, raw, "InvalidSpec", str(error))
         found = problems(deployment)
         if found:
             text = "; ".join(f"{problem.field}: {problem.message}" for problem in found)
             return await self._invalid(owner, raw, found[0].reason, text)
-        return await self._valid(owner, raw, deployment, listed)
+        return await self._valid(owner, raw, deployment, listed, spec_hash)
 
     async def _valid(
-        self, owner: Owner, raw: Manifest, deployment: PDDeployment, listed: _Listed
+        self,
+        owner: Owner,
+        raw: Manifest,
+        deployment: PDDeployment,
+        listed: _Listed,
+        spec_hash: str,
     ) -> tuple[Result, Again]:
         before = listed.snapshot(owner)
         wanted = adopt(before, desired(deployment, self._defaults))
@@ -143,6 +178,7 @@ class Reconciler:
             outcome=outcome,
             outlook=outlook,
             url=url(deployment, self._defaults),
+            spec_hash=spec_hash,
         )
         await self._publish(
             owner, raw, compose.status(facts, self._now()), notices.writes(facts, before)
@@ -227,6 +263,11 @@ def _next(outcome: Outcome, snapshot: Snapshot) -> tuple[Result, Again]:
         return Result.OK, Again(after=_GONE_SOON)
     lacking = any(s.pods < s.replicas for s in snapshot.stateful_sets)
     return Result.OK, Again(after=_COMPLAINT if lacking else None)
+
+
+def _soon(again: Again, limit: float) -> Again:
+    after = limit if again.after is None else min(again.after, limit)
+    return again if again.failed else replace(again, after=after)
 
 
 def _failure(key: Key, error: ApiError) -> tuple[Result, Again]:

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
+from pd_operator import presets
 from pd_operator.api.deployment import parse
 from pd_operator.build import Defaults, desired
 from tests.api.test_accepted import EXAMPLES
@@ -52,7 +53,10 @@ PVC = PLAIN | {"model": {"id": "m", "source": {"pvc": {"claimName": "weights", "
 
 
 def specs() -> dict[str, dict[str, Any]]:
-    examples = {path.stem: yaml.safe_load(path.read_text())["spec"] for path in EXAMPLES}
+    examples = {
+        path.stem: presets.merge(yaml.safe_load(path.read_text())["spec"], {}).spec
+        for path in EXAMPLES
+    }
     return {**examples, "plain": PLAIN, "rich": RICH, "pvc": PVC}
 
 

@@ -37,9 +37,9 @@ CASES: list[tuple[str, Any, tuple[str, ...]]] = [
     ("spec.engine.img", "x", ('unknown field "spec.engine.img"',)),
     ("spec.prefill.replica", 1, ('unknown field "spec.prefill.replica"',)),
     # Model.
-    ("spec.model", ABSENT, ("spec.model", "Required")),
+    ("spec.model", ABSENT, ("spec", "model.id and engine.image are required")),
     ("spec.model", "org/model", ("spec.model", "must be of type object")),
-    ("spec.model.id", ABSENT, ("spec.model.id", "Required")),
+    ("spec.model.id", ABSENT, ("spec", "model.id and engine.image are required")),
     ("spec.model.id", "", ("spec.model.id", "at least 1 chars long")),
     ("spec.model.id", "a/b/c", ("spec.model.id", "should match")),
     ("spec.model.id", "--model", ("spec.model.id", "should match")),
@@ -94,8 +94,8 @@ CASES: list[tuple[str, Any, tuple[str, ...]]] = [
         ("spec.model.source.huggingFace.tokenSecret.key", "should match"),
     ),
     # Engine.
-    ("spec.engine", ABSENT, ("spec.engine", "Required")),
-    ("spec.engine.image", ABSENT, ("spec.engine.image", "Required")),
+    ("spec.engine", ABSENT, ("spec", "model.id and engine.image are required")),
+    ("spec.engine.image", ABSENT, ("spec", "model.id and engine.image are required")),
     ("spec.engine.image", "has space", ("spec.engine.image", "should match")),
     ("spec.engine.version", "latest", ("spec.engine.version", "should match")),
     ("spec.engine.version", "0.33", ("spec.engine.version", "should match")),

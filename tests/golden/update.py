@@ -6,6 +6,7 @@ from unittest import mock
 
 import yaml
 
+from pd_operator import presets
 from pd_operator.api.deployment import PDDeployment, parse
 from pd_operator.build import Defaults, Manifest, desired, launcher
 from tools.paths import REPOSITORY
@@ -43,7 +44,7 @@ def example(name: str) -> PDDeployment:
     """An example as the operator would read it from the API server."""
     manifest = yaml.safe_load((EXAMPLES / f"{name}.yaml").read_text("utf-8"))
     manifest["metadata"] |= {"namespace": NAMESPACE, "uid": UID, "generation": 1}
-    return parse(manifest)
+    return parse({**manifest, "spec": presets.merge(manifest["spec"], {}).spec})
 
 
 def children(deployment: PDDeployment) -> list[Manifest]:

@@ -86,6 +86,7 @@ def test_short_name_subresources_and_columns() -> None:
 # Every accepted field is rendered.
 
 NOT_IN_CHILDREN = {
+    "presets.*": "they are merged before anything is built",
     "prefill.replicas": "planning sets a tier's replicas",
     "decode.replicas": "planning sets a tier's replicas",
 }
@@ -273,6 +274,8 @@ def test_every_field_is_rendered(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", NOT_IN_CHILDREN)
-def test_replicas_of_tiers_are_not_rendered(path: str) -> None:
-    rendered = [children(deployment(merged(BASE, at(path, value)))) for value in (1, 5)]
+def test_what_others_read_is_not_rendered(path: str) -> None:
+    values = (["a"], ["b"]) if path == "presets.*" else (1, 5)
+    where = path.removesuffix(".*")
+    rendered = [children(deployment(merged(BASE, at(where, value)))) for value in values]
     assert all(each == rendered[0] for each in rendered)

@@ -14,7 +14,9 @@ from tools.paths import REPOSITORY
 OPERATOR = REPOSITORY / "operator" / "pd_operator"
 DOCUMENTS = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 TROUBLESHOOTING = (REPOSITORY / "docs" / "troubleshooting.md").read_text()
-REASON_ARGUMENT = {"Verdict": 1, "Failure": 0, "Problem": 0, "CompatibilityRule": 1}
+REASON_ARGUMENT = {
+    "CompatibilityRule": 1, "Failure": 0, "PresetError": 0, "Problem": 0, "Verdict": 1,
+}  # fmt: skip
 """Position of the reason in calls of these."""
 KUBELETS = {"CreateContainerConfigError"}
 """Reasons that the operator passes on from a container's state as they are."""

@@ -288,6 +288,7 @@ BROKEN: dict[str, dict[str, Any]] = {
     "mooncake.store.enabled must be true": {
         "kvTransfer": {"connector": "LMCache"}, "mooncake": {"store": {"enabled": False}},
     },
+    "model.id and engine.image are required": at("engine.image", None),
     "pool is only allowed with mode Standalone": at("mooncake.store.pool", {"replicas": 2}),
     "port and metadataPort must differ": at("mooncake.master", {"port": 8080}),
     **{f"args must not contain {flag}:": at("engine.args", [flag]) for flag in OWNED_FLAGS},

@@ -104,6 +104,19 @@ def structural(root: type[BaseModel]) -> dict[str, Any]:
     return result
 
 
+def _without_required(spec: dict[str, Any]) -> dict[str, Any]:
+    """The spec's schema where presets may give what is required: a rule says it instead."""
+    for node, fields in (
+        (spec, ("model", "engine")),
+        (spec["properties"]["model"], ("id",)),
+        (spec["properties"]["engine"], ("image",)),
+    ):
+        kept = [name for name in node.pop("required", []) if name not in fields]
+        if kept:
+            node["required"] = kept
+    return spec
+
+
 def crd() -> dict[str, Any]:
     """The CustomResourceDefinition of PDDeployment."""
     return {
@@ -148,7 +161,7 @@ def crd() -> dict[str, Any]:
                                 "apiVersion": {"type": "string"},
                                 "kind": {"type": "string"},
                                 "metadata": {"type": "object"},
-                                "spec": structural(PDDeploymentSpec),
+                                "spec": _without_required(structural(PDDeploymentSpec)),
                                 "status": structural(PDDeploymentStatus),
                             },
                             "x-kubernetes-validations": _validations(ROOT_RULES),

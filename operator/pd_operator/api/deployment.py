@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from pd_operator.api.autoscaling import AutoscalingSpec
-from pd_operator.api.base import ApiModel, Rule
+from pd_operator.api.base import ApiModel, DnsLabel, Rule
 from pd_operator.api.engine import EngineSpec
 from pd_operator.api.kv_transfer import NEED_STORE, Connector, KVTransferSpec
 from pd_operator.api.lmcache import LMCacheSpec
@@ -49,6 +49,11 @@ class ServingMode(StrEnum):
     COLOCATED = "Colocated"
 
 
+def _before_merging(*rules: Rule) -> tuple[Rule, ...]:
+    """Rules between sections: with presets, only the merged spec can be judged (checks/)."""
+    return tuple(Rule(f"has(self.presets) || ({r.expression})", r.message) for r in rules)
+
+
 class PDDeploymentSpec(ApiModel):
     """What the user asks for."""
 
@@ -57,6 +62,11 @@ class PDDeploymentSpec(ApiModel):
     do both and move no KV; `prefill`, `kvTransfer`, `rdma` and `mooncake` are kept, checked and
     not used, so that editing this one field switches, without downtime. Default: `Disaggregated`.
     Becomes: which tiers there are, and the pods' annotation `pd-operator.io/connector`."""
+    presets: Annotated[tuple[DnsLabel, ...], Field(max_length=8)] = ()
+    """Parts of a spec that are laid under this one, in the listed order: built-in ones, or
+    ConfigMaps of this namespace with the label `pd-operator.io/preset=true` and the key
+    `spec.yaml`. Maps are merged key by key, lists replaced. Default: none. Becomes: the merged
+    spec, whose hash is `status.specHash`."""
     model: ModelSpec
     engine: EngineSpec
     kv_transfer: KVTransferSpec = KVTransferSpec()
@@ -71,7 +81,11 @@ class PDDeploymentSpec(ApiModel):
     """Only with kvTransfer.connector LMCache or LMCacheMP. Default: LMCache's own values."""
     autoscaling: AutoscalingSpec = AutoscalingSpec()
 
-    cel: ClassVar[tuple[Rule, ...]] = (
+    cel: ClassVar[tuple[Rule, ...]] = _before_merging(
+        Rule(
+            "has(self.model) && has(self.model.id) && has(self.engine) && has(self.engine.image)",
+            "model.id and engine.image are required where no preset gives them",
+        ),
         Rule(
             "!has(self.placement) || !has(self.placement.gang)"
             " || self.placement.gang.scheduler != 'Kueue' || !has(self.autoscaling)"
@@ -84,8 +98,9 @@ class PDDeploymentSpec(ApiModel):
             "rdma is only allowed where kvTransfer.protocol is rdma",
         ),
         Rule(
-            "!has(self.engine.device) || self.engine.device != 'cpu' || (has(self.kvTransfer)"
-            " && has(self.kvTransfer.protocol) && self.kvTransfer.protocol == 'tcp')",
+            "!has(self.engine) || !has(self.engine.device) || self.engine.device != 'cpu'"
+            " || (has(self.kvTransfer) && has(self.kvTransfer.protocol)"
+            " && self.kvTransfer.protocol == 'tcp')",
             "kvTransfer.protocol must be tcp where engine.device is cpu",
         ),
         Rule(
@@ -100,7 +115,7 @@ class PDDeploymentSpec(ApiModel):
         ),
         *(
             Rule(
-                "!has(self.engine.device) || self.engine.device != 'cpu'"
+                "!has(self.engine) || !has(self.engine.device) || self.engine.device != 'cpu'"
                 f" || !has(self.{tier}) || !has(self.{tier}.parallelism)"
                 f" || ((!has(self.{tier}.parallelism.pipeline)"
                 f" || self.{tier}.parallelism.pipeline == 1)"
@@ -115,7 +130,7 @@ class PDDeploymentSpec(ApiModel):
         Rule(
             "!has(self.kvTransfer) || !has(self.kvTransfer.connector)"
             " || self.kvTransfer.connector != 'LMCache'"
-            " || !has(self.engine.device) || self.engine.device != 'cpu'",
+            " || !has(self.engine) || !has(self.engine.device) || self.engine.device != 'cpu'",
             "kvTransfer.connector LMCache is not allowed where engine.device is cpu: use LMCacheMP",
         ),
         Rule(

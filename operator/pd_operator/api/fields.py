@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from pd_operator.api.crd import crd
+from pd_operator.api.crd import structural
+from pd_operator.api.deployment import PDDeploymentSpec
 
 _DEFAULT: Final = re.compile(r"\s*Default(?: of both)?:\s+(.*?)\.(?=\s|$)", re.S)
 _BECOMES: Final = re.compile(r"\s*Becomes:\s+(.*?)\.?\s*$", re.S)
@@ -41,8 +42,7 @@ class Row:
 
 def rows() -> Iterator[Row]:
     """All fields of the spec in the order of the models, sections before what is in them."""
-    (version,) = crd()["spec"]["versions"]
-    yield from _rows(version["schema"]["openAPIV3Schema"]["properties"]["spec"], "")
+    yield from _rows(structural(PDDeploymentSpec), "")
 
 
 def render() -> str:

@@ -68,6 +68,8 @@ class PDDeploymentStatus(ApiModel):
     url: Annotated[str, Field(max_length=512)] = ""
     """OpenAI-compatible base URL within the cluster."""
     pairing: Annotated[str, Field(max_length=63)] = ""
+    spec_hash: Annotated[str, Field(max_length=63)] = ""
+    """Stands for the spec with its presets; empty without presets."""
     prefill: TierStatus | None = None
     """Absent in mode Colocated once the last prefiller is gone."""
     decode: TierStatus | None = None

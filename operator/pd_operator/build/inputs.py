@@ -8,8 +8,8 @@ from pd_shared import labels
 
 _OWN: Final = {labels.PREFILLER: "prefill", labels.DECODER: "decode"}
 _OTHER: Final = {labels.PREFILLER: "decode", labels.DECODER: "prefill"}
-_POLICY: Final = ("autoscaling", "proxy")
-"""Sections that no engine pod depends on."""
+_POLICY: Final = ("autoscaling", "presets", "proxy")
+"""Sections that no engine pod depends on; what presets say is in the others."""
 
 
 def inputs(deployment: PDDeployment, component: str, cluster_domain: str) -> str:

@@ -30,6 +30,7 @@ def status(facts: Facts, time: str) -> Manifest:
             observed_generation=metadata.generation,
             mode=facts.deployment.spec.mode.value,
             url=facts.url,
+            spec_hash=facts.spec_hash,
             pairing=facts.desired.pairing,
             prefill=_tier(facts, labels.PREFILLER),
             decode=_tier(facts, labels.DECODER),

@@ -34,6 +34,8 @@ class Facts:
     outcome: Outcome
     outlook: Outlook
     url: str
+    spec_hash: str = ""
+    """Of the spec with its presets; empty without presets."""
 
     def tier(self, component: str) -> TierChild | None:
         """The desired revision of a tier; None where the mode does not have it."""
