@@ -27,8 +27,7 @@ def exit_code(status: int) -> int:
 class Engine:
     """One command, run once, as the leader of its own session and process group."""
 
-    def __init__(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        self._command = list(command)
+    def __init__(self, environment: Mapping[str, str]) -> None:
         self._environment = dict(environment)
         self._process: subprocess.Popen[bytes] | None = None
         self.ended = asyncio.Event()
@@ -39,18 +38,18 @@ class Engine:
         """Started, and not ended yet."""
         return self._process is not None and self.code is None
 
-    def start(self) -> None:
+    def start(self, command: Sequence[str]) -> None:
         """Start it. When that fails, it has ended with the shell's code for it."""
         try:
             self._process = subprocess.Popen(  # noqa: S603 - the pod's own command
-                self._command, env=self._environment, start_new_session=True
+                list(command), env=self._environment, start_new_session=True
             )
         except OSError as error:
             self.code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_EXECUTABLE
-            say(f"cannot start {self._command[0]}: {error.strerror}")
+            say(f"cannot start {command[0]}: {error.strerror}")
             self.ended.set()
             return
-        say(f"started {self._command[0]} as process {self._process.pid}")
+        say(f"started {command[0]} as process {self._process.pid}")
         self.reap()
 
     def reap(self) -> None:

@@ -27,20 +27,24 @@ class Supervisor:
         self._port = port
         self._kill_seconds = kill_seconds
         self._sent: set[int] = set()
-        self._aborted = False
+        self.aborted = False
+        """Whether the engine had to end for another reason than a signal."""
         self.started = False
         """Whether the engine has ever served; before that it drops nothing when it is killed."""
         self.healthy = False
 
-    async def watch(self, for_ever: bool) -> None:
-        """Look at the engine's health until it has started, or `for_ever`."""
-        while self._engine.runs and (for_ever or not self.started):
+    async def watch(self, report: Callable[[bool], None] | None = None) -> None:
+        """Look at the engine's health until it has started, or for ever when somebody asks."""
+        while self._engine.runs and (report or not self.started):
             found = await health.ask(self._port)
-            self.healthy = found is Health.HEALTHY
-            if self.healthy and not self.started:
-                say("the engine is healthy")
+            healthy = found is Health.HEALTHY
+            if healthy is not self.healthy:
+                say(f"the engine is {'healthy' if healthy else found.value}")
+            self.healthy = healthy
             # One that listens ends by itself: it drains, and its own timeout bounds that.
             self.started = self.started or found is not Health.SILENT
+            if report:
+                report(healthy)
             await asyncio.sleep(WATCH_SECONDS)
 
     def pass_on(self, number: int) -> None:
@@ -55,9 +59,9 @@ class Supervisor:
 
     def abort(self, reason: str) -> None:
         """End an engine that is of no use any more."""
-        if self._aborted or not self._engine.runs:
+        if self.aborted or not self._engine.runs:
             return
-        self._aborted = True
+        self.aborted = True
         say(f"the engine must end: {reason}")
         self._engine.send(signal.SIGTERM)
         self._later(self._kill)
