@@ -6,10 +6,12 @@ import asyncio
 import os
 import signal
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any
 
-from pd_launch import signals
+from pd_launch import signals, sysfs
 from pd_launch.engine import Engine
+from pd_launch.environment import applied
 from pd_launch.identity import substituted
 from pd_launch.leader import Leader
 from pd_launch.log import say
@@ -30,7 +32,7 @@ class Launcher:
 
     def __init__(self, options: LaunchOptions) -> None:
         self._options = options
-        self._engine = Engine(os.environ)
+        self._engine = Engine(_environment(options.environment))
         self._supervisor = Supervisor(self._engine, options.health_port, options.kill_seconds)
         self._member = self._membership(options.group) if options.group else None
         self._stopped = asyncio.Event()
@@ -128,6 +130,10 @@ class Launcher:
         task = asyncio.ensure_future(work)
         self._tasks.append(task)
         return task
+
+
+def _environment(path: str) -> dict[str, str]:
+    return applied(os.environ, sysfs.read(Path(path))) if path else dict(os.environ)
 
 
 async def launch(options: LaunchOptions) -> int:

@@ -8,10 +8,11 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
+from pd_launch.check import preflight
 from pd_launch.launch import launch
 from pd_launch.options import launch_options
 
-_USAGE = "usage: pd_launch launch [options] -- COMMAND…"
+_USAGE = "usage: pd_launch launch [options] -- COMMAND… | preflight [options]"
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
@@ -19,6 +20,8 @@ def main(arguments: Sequence[str]) -> NoReturn:
     mode, rest = (arguments[0], arguments[1:]) if arguments else ("", ())
     if mode == "launch":
         _leave(asyncio.new_event_loop().run_until_complete(launch(launch_options(rest))))
+    if mode == "preflight":
+        _leave(preflight(rest))
     sys.exit(_USAGE)
 
 

@@ -38,6 +38,8 @@ class LaunchOptions:
     kill_seconds: float
     group: GroupOptions | None
     """None for an engine in one pod."""
+    environment: str
+    """File of the preflight; "" for none."""
 
 
 def launch_options(arguments: Sequence[str]) -> LaunchOptions:
@@ -51,7 +53,9 @@ def launch_options(arguments: Sequence[str]) -> LaunchOptions:
         group = _group(found) if found.group_size > 1 else None
     except ValueError as error:
         parser.error(str(error))
-    return LaunchOptions(tuple(command), found.health_port, found.kill_seconds, group)
+    return LaunchOptions(
+        tuple(command), found.health_port, found.kill_seconds, group, found.environment
+    )
 
 
 def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -77,6 +81,7 @@ def _parser() -> argparse.ArgumentParser:
         default=supervisor.KILL_SECONDS,
         help="after which an engine that is told to end while it starts is killed",
     )
+    add("--environment", default="", help="file that the preflight wrote")
     add("--group-size", type=int, default=1, help="pods of one replica")
     add("--pod", default="", help="this pod's name; default: $POD_NAME, or the host's name")
     add("--service", default="", help="the StatefulSet's headless Service")
