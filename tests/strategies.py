@@ -105,6 +105,36 @@ _EXPERT: Final = st.sampled_from(
         {"enabled": True, "eplb": {"enabled": True, "numRedundantExperts": 32}},
     ]
 )
+_VARIABLES: Final = st.lists(
+    st.sampled_from(
+        [
+            {"name": "NCCL_DEBUG", "value": "INFO"},
+            {"name": "EMPTY"},
+            {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
+            {"name": "REGION", "valueFrom": {
+                "configMapKeyRef": {"name": "c", "key": "k", "optional": True}}},
+        ]
+    ),
+    max_size=3,
+    unique_by=str,
+)  # fmt: skip
+_VOLUMES: Final = [
+    {"name": "cache", "emptyDir": {"sizeLimit": "1.5Gi"}},
+    {"name": "certificates", "secret": {"secretName": "tls"}},
+    {"name": "templates", "configMap": {"name": "templates"}},
+    {"name": "data", "persistentVolumeClaim": {"claimName": "data", "readOnly": True}},
+]
+_MOUNTS: Final = st.lists(
+    st.sampled_from(
+        [
+            {"name": "cache", "mountPath": "/var/cache/vllm"},
+            {"name": "certificates", "mountPath": "/etc/ssl/own", "readOnly": True},
+            {"name": "templates", "mountPath": "/mnt/templates/a.jinja", "subPath": "a.jinja"},
+        ]
+    ),
+    max_size=3,
+    unique_by=str,
+)
 _LIKELY: Final[Overrides] = {
     "engine.args": st.lists(
         st.sampled_from(["--max-log-len=99", "--async-scheduling", "--seed", "7", "-O3"]),
@@ -125,6 +155,7 @@ _LIKELY: Final[Overrides] = {
         [{"scheduler": "Volcano"}, {"scheduler": "Volcano", "queue": "gpus"},
          {"scheduler": "Kueue", "queue": "gpus"}]
     ),
+    "engine.env": _VARIABLES,
     "engine.version": st.sampled_from(["0.33.0", "1.0.0", "0.32.0+pd", "0.32.0+cu.pd.1"]),
     "engine.speculative": st.sampled_from(
         [
@@ -149,6 +180,11 @@ _LIKELY: Final[Overrides] = {
         for tier in ("prefill", "decode")
         for field, strategy in {
             "resources": _RESOURCES,
+            "image": st.sampled_from(["registry.example/vllm:a100", "a"]),
+            "args": st.sampled_from([[], ["--max-num-seqs=64", "-O3"], ["--enforce-eager"]]),
+            "env": _VARIABLES,
+            "volumes": st.just(_VOLUMES),
+            "volumeMounts": _MOUNTS,
             "tolerations": _TOLERATIONS,
             "nodeSelector": st.sampled_from([{}, {"kubernetes.io/arch": "amd64", "pool": ""}]),
             "parallelism.tensor": st.sampled_from([1, 2, 4, 8]),

@@ -12,6 +12,7 @@ from pd_operator.checks.kv_transfer import kv_transfer_problems
 from pd_operator.checks.options import option_problems
 from pd_operator.checks.parallelism import parallelism_problems
 from pd_operator.checks.placement import placement_problems
+from pd_operator.checks.pods import pod_problems
 from pd_operator.checks.problem import Problem
 from pd_operator.checks.resources import resource_problems
 from pd_operator.checks.scaling import scaling_problems
@@ -34,6 +35,7 @@ def problems(deployment: PDDeployment) -> tuple[Problem, ...]:
         *resource_problems(deployment),
         *placement_problems(deployment),
         *kv_transfer_problems(deployment),
+        *pod_problems(deployment),
         *store_problems(deployment),
         *scaling_problems(deployment),
     )

@@ -100,7 +100,49 @@ _TOLERATIONS: dict[str, tuple[Any, Any]] = {
         ("tolerationSeconds", 1),
     )
 }  # fmt: skip
-_TIER: dict[str, tuple[Any, Any]] = {
+_VARIABLE_FIELDS = ("secretKeyRef", "configMapKeyRef")
+_VARIABLES: dict[str, Any] = {
+    "env.*.name": ([{"name": "A"}], [{"name": "B"}]),
+    "env.*.value": ([{"name": "A", "value": "a"}], [{"name": "A", "value": "b"}]),
+    **{
+        f"env.*.valueFrom.{kind}.{key}": tuple(
+            [{"name": "A", "valueFrom": {kind: {"name": "n", "key": "k", key: value}}}]
+            for value in values
+        )
+        for kind in _VARIABLE_FIELDS
+        for key, values in (("name", "ab"), ("key", "ab"), ("optional", (False, True)))
+    },
+}
+_VOLUMES: dict[str, Any] = {
+    "volumes.*.name": ([{"name": "a", "emptyDir": {}}], [{"name": "b", "emptyDir": {}}]),
+    **{
+        f"volumes.*.{kind}.{key}": tuple(
+            [{"name": "v", kind: {**needed, key: value}}] for value in values
+        )
+        for kind, key, values, needed in (
+            ("configMap", "name", "ab", {}),
+            ("secret", "secretName", "ab", {}),
+            ("persistentVolumeClaim", "claimName", "ab", {}),
+            ("persistentVolumeClaim", "readOnly", (False, True), {"claimName": "c"}),
+            ("emptyDir", "medium", ("Memory", None), {}),
+            ("emptyDir", "sizeLimit", ("1Gi", "2Gi"), {}),
+        )
+    },
+    **{
+        f"volumeMounts.*.{key}": tuple(
+            [{"name": "a", "mountPath": "/a", key: value}] for value in values
+        )
+        for key, values in (
+            ("name", "ab"), ("mountPath", ("/a", "/b")), ("subPath", "ab"),
+            ("readOnly", (False, True)),
+        )
+    },
+}  # fmt: skip
+_TIER: dict[str, Any] = {
+    "image": ("a", "b"),
+    "args.*": (["--seed=1"], ["--seed=2"]),
+    **_VARIABLES,
+    **_VOLUMES,
     "parallelism.tensor": (1, 2),
     "parallelism.pipeline": (1, 2),
     "parallelism.data": (1, 2),
@@ -158,6 +200,7 @@ TWO_VALUES: dict[str, tuple[Any, Any]] = {
             "promptLookupMin": (2, 3),
         }.items()
     },
+    **{f"engine.{path}": two for path, two in _VARIABLES.items()},
     "kvTransfer.protocol": ("rdma", "tcp"),
     "kvTransfer.connector": ("Mooncake", "MooncakeStore"),
     "kvTransfer.symmetric": (True, False),

@@ -291,6 +291,17 @@ BROKEN: dict[str, dict[str, Any]] = {
     "model.id and engine.image are required": at("engine.image", None),
     "pool is only allowed with mode Standalone": at("mooncake.store.pool", {"replicas": 2}),
     "port and metadataPort must differ": at("mooncake.master", {"port": 8080}),
+    "valueFrom must set exactly one": at("engine.env", [{"name": "A", "valueFrom": {}}]),
+    "must not set both value and valueFrom": at("engine.env", [
+        {"name": "A", "value": "", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]),
+    "env must not set a variable": at("prefill.env", [{"name": "VLLM_HOST_IP"}]),
+    "a volume must set exactly one": at("prefill.volumes", [{"name": "a"}]),
+    "volumes must not use a name": at("decode.volumes", [{"name": "tmp", "emptyDir": {}}]),
+    "args of a tier must not contain a flag that the operator": at("prefill.args", ["--port=1"]),
+    "args of a tier must not contain a flag on which": at("decode.args", ["--dtype=half"]),
+    "each of volumeMounts must name": at(
+        "decode.volumeMounts", [{"name": "a", "mountPath": "/a"}]
+    ),
     **{f"args must not contain {flag}:": at("engine.args", [flag]) for flag in OWNED_FLAGS},
     **{f"args must not contain {flags[0]} where {field} is": merged(
         at("engine.args", [flags[0]]), option("engine", field)

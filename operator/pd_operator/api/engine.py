@@ -8,6 +8,7 @@ from pydantic import Field
 from pd_operator.api.base import ApiModel, ImageReference, Rule
 from pd_operator.api.options import DType, KVCacheDType, engine_rules
 from pd_operator.api.speculative import SpeculativeSpec
+from pd_operator.api.pods import Variables
 
 OWNED_FLAGS: Final = (
     "--api-key",
@@ -32,10 +33,41 @@ OWNED_FLAGS: Final = (
 """vLLM flags that the operator sets from typed fields, or that would cut the proxy off."""
 
 
-def _spellings(flag: str) -> str:
+def spellings(*flags: str) -> str:
+    """A pattern of arguments that set one of the flags, but for shortened ones."""
     # vLLM takes _ for -, and --flag.key for one key of a JSON value.
-    dashes = len(flag) - len(flag.lstrip("-"))
-    return f"^{flag[:dashes]}{flag[dashes:].replace('-', '[-_]')}([=.]|$)"
+    words = []
+    for flag in flags:
+        dashes = len(flag) - len(flag.lstrip("-"))
+        words.append(flag[:dashes] + flag[dashes:].replace("-", "[-_]"))
+    return f"^({'|'.join(words)})([=.]|$)" if len(words) > 1 else f"^{words[0]}([=.]|$)"
+
+
+AGREED_FLAGS: Final = (
+    "--block-size",
+    "--chat-template",
+    "--config-format",
+    "--dtype",
+    "--enable-lora",
+    "--hf-overrides",
+    "--kv-cache-dtype",
+    "--lora-modules",
+    "--max-lora-rank",
+    "--max-model-len",
+    "--model-impl",
+    "--prefix-caching-hash-algo",
+    "--quantization",
+    "--skip-tokenizer-init",
+    "--speculative-config",
+    "--tokenizer",
+    "--trust-remote-code",
+    "-q",
+)
+"""vLLM flags on which the KV's layout, the tokens or the answers depend: equal in both tiers."""
+
+Arguments = Annotated[
+    tuple[Annotated[str, Field(min_length=1, max_length=1024)], ...], Field(max_length=64)
+]
 
 
 class Device(StrEnum):
@@ -72,12 +104,15 @@ class EngineSpec(ApiModel):
 
     Becomes: with `cuda` a limit of `nvidia.com/gpu` for each rank; with `cpu` `OMP_NUM_THREADS`.
     """
-    args: Annotated[
-        tuple[Annotated[str, Field(min_length=1, max_length=1024)], ...], Field(max_length=64)
-    ] = ()
+    args: Arguments = ()
     """More arguments of `vllm serve`, for both tiers; flags that the operator sets are refused.
 
-    Becomes: the last arguments of `vllm serve`.
+    Becomes: the last arguments of `vllm serve`, before those of the tier.
+    """
+    env: Variables = ()
+    """Environment variables of the engines of both tiers; a tier's own of the same name wins.
+
+    Becomes: `env` of the engine containers, after the operator's; part of the pairing.
     """
 
     dtype: DType | None = None
@@ -117,7 +152,7 @@ class EngineSpec(ApiModel):
 
     cel: ClassVar[tuple[Rule, ...]] = engine_rules() + tuple(
         Rule(
-            f"!has(self.args) || !self.args.exists(a, a.matches('{_spellings(flag)}'))",
+            f"!has(self.args) || !self.args.exists(a, a.matches('{spellings(flag)}'))",
             f"args must not contain {flag}: the operator sets it",
         )
         for flag in OWNED_FLAGS

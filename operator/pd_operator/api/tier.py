@@ -4,8 +4,10 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from pd_operator.api.base import ApiModel, ResourceName, Rule
+from pd_operator.api.base import ApiModel, ImageReference, ResourceName, Rule
+from pd_operator.api.engine import AGREED_FLAGS, OWNED_FLAGS, Arguments, spellings
 from pd_operator.api.parallelism import Parallelism
+from pd_operator.api.pods import Mounts, Variables, Volumes
 from pd_operator.api.values import Quantity
 
 _NAME: Final = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"
@@ -113,7 +115,45 @@ class TierSpec(ApiModel):
     """Labels of the nodes to run on. Becomes: `nodeSelector` of the tier's pods."""
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=32)] = ()
     """Taints that do not keep pods away. Becomes: `tolerations` of the tier's pods."""
+    image: ImageReference | None = None
+    """Image of this tier's engines, with the vLLM version of `engine.version`: tiers on different
+    GPUs may need different builds. A change replaces both tiers, since they must agree.
+    Default: `engine.image`.
+
+    Becomes: `image` of the engine container and of the init containers; part of the pairing.
+    """
+    args: Arguments = ()
+    """More arguments of `vllm serve` for this tier; flags that both tiers must agree on are
+    refused here: set them in `engine.args`.
+
+    Becomes: the last arguments of `vllm serve`, after those of `engine.args`.
+    """
+    env: Variables = ()
+    """Environment variables of this tier's engines; they take the place of those of the same name
+    in `engine.env`.
+
+    Becomes: the last of `env` of the engine container.
+    """
+    volumes: Volumes = ()
+    """Volumes of this tier's pods, beside the operator's own. Becomes: `volumes`."""
+    volume_mounts: Mounts = ()
+    """Where the engine container sees them. Becomes: `volumeMounts` of the engine container."""
 
     cel: ClassVar[tuple[Rule, ...]] = (
         map_keys("nodeSelector", "of labels like kubernetes.io/arch"),
+        Rule(
+            f"!has(self.args) || !self.args.exists(a, a.matches('{spellings(*OWNED_FLAGS)}'))",
+            "args of a tier must not contain a flag that the operator sets:"
+            f" {', '.join(OWNED_FLAGS)}",
+        ),
+        Rule(
+            f"!has(self.args) || !self.args.exists(a, a.matches('{spellings(*AGREED_FLAGS)}'))",
+            "args of a tier must not contain a flag on which both tiers must agree"
+            f" ({', '.join(AGREED_FLAGS)}): set it in spec.engine.args",
+        ),
+        Rule(
+            "!has(self.volumeMounts) || self.volumeMounts.all(m,"
+            " has(self.volumes) && self.volumes.exists(v, v.name == m.name))",
+            "each of volumeMounts must name an element of volumes",
+        ),
     )

@@ -19,8 +19,11 @@ def inputs(deployment: PDDeployment, component: str, cluster_domain: str) -> str
     may hold more than what pods depend on: then a tier is rolled where it could have stayed.
     """
     spec = deployment.spec.model_dump(by_alias=True, exclude_unset=True, mode="json")
-    for section in (*_POLICY, _OTHER[component]):
+    for section in _POLICY:
         spec.pop(section, None)
+    other: dict[str, Any] = spec.pop(_OTHER[component], {})
+    if image := other.get("image"):
+        spec["otherImage"] = image  # part of the pairing
     own: dict[str, Any] = spec.get(_OWN[component], {})
     own.pop("replicas", None)
     if not own:

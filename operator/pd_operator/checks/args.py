@@ -1,15 +1,15 @@
-"""`spec.engine.args`: flags that would undo what the operator sets, in all their spellings.
+"""`args` of the engine and of the tiers: flags that must not be there, in all their spellings.
 
 vLLM's parser takes `_` for `-`, `--flag=value`, `--flag.key=value` for one key of a JSON value,
 and any beginning of a flag that is unique.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from pd_operator.api.deployment import PDDeployment
-from pd_operator.api.engine import OWNED_FLAGS
+from pd_operator.api.engine import AGREED_FLAGS, OWNED_FLAGS
 from pd_operator.checks.problem import Problem
 
 _REASON: Final = "ArgumentNotAllowed"
@@ -19,6 +19,7 @@ _NO_CONTEXT: Final = "the connector moves no KV that is split over the context"
 _EXPERT: Final = "the operator sets it from parallelism.expert"
 _OTHER_SERVER: Final = "the proxy talks HTTP to the engine's port"
 _NO_SERVER: Final = "the engine would print text and end"
+_AGREED: Final = "both tiers must agree on it; set it in spec.engine.args"
 
 _REFUSED: Final = {
     **dict.fromkeys(OWNED_FLAGS, _SET),
@@ -59,13 +60,20 @@ _VALUE_BESIDE: Final = re.compile(r"(-[nr])[0-9]+")
 
 def argument_problems(deployment: PDDeployment) -> Iterator[Problem]:
     """Arguments that the operator owns, and words that are no flag's value."""
+    spec = deployment.spec
+    yield from _list("spec.engine.args", spec.engine.args, tier=False)
+    yield from _list("spec.prefill.args", spec.prefill.args, tier=True)
+    yield from _list("spec.decode.args", spec.decode.args, tier=True)
+
+
+def _list(path: str, arguments: Iterable[str], *, tier: bool) -> Iterator[Problem]:
     may_be_value = False
-    for index, argument in enumerate(deployment.spec.engine.args):
-        field = f"spec.engine.args[{index}]"
+    for index, argument in enumerate(arguments):
+        field = f"{path}[{index}]"
         match = _FLAG.match(argument)
         if match:
             may_be_value = "=" not in argument
-            message = _flag_message(match[0])
+            message = _flag_message(match[0], tier=tier)
         elif argument == "--" or not (argument.startswith("-") or may_be_value):
             message = (
                 f"must not be {argument!r}, a word without a flag: spec.model says what is served"
@@ -76,13 +84,23 @@ def argument_problems(deployment: PDDeployment) -> Iterator[Problem]:
             yield Problem(_REASON, field, f"{field} {message}")
 
 
-def _flag_message(flag: str) -> str | None:
+def _flag_message(flag: str, *, tier: bool) -> str | None:
     name, *value = flag.split(maxsplit=1)
-    refused = _refused(name)
+    refused = _refused(name) or (_agreed(name) if tier else None)
     if refused:
         return f"must not set {refused[0]}: {refused[1]}"
     if value or name != flag:
         return f"must be one word: write {name}=VALUE, or the value as the next element"
+    return None
+
+
+def _agreed(flag: str) -> tuple[str, str] | None:
+    name = flag.replace("_", "-")
+    for agreed in AGREED_FLAGS:
+        # A short flag may have its value beside it; of a long one a beginning is enough.
+        same = agreed.startswith(name) if name.startswith("--") else name.startswith(agreed)
+        if same and name.startswith("--") == agreed.startswith("--"):
+            return agreed, _AGREED
     return None
 
 

@@ -26,7 +26,7 @@ def config(tier: Tier) -> Manifest:
 
 def part(tier: Tier) -> Part:
     """The wait for the server: an engine that starts without it caches nothing."""
-    wait = wait_for("lmcache", tier.deployment.spec.engine.image, _host(tier), ports.LMCACHE)
+    wait = wait_for("lmcache", tier.image, _host(tier), ports.LMCACHE)
     return Part(
         env={"LMCACHE_TRACK_USAGE": "false"},
         init_containers=({**wait, "securityContext": restricted_container()},),

@@ -23,7 +23,7 @@ from pd_operator.build.parts import (
 )
 from pd_operator.build.parts.part import Part, Tier, combined
 
-__all__ = ["Part", "Tier", "tier_part"]
+__all__ = ["Part", "Tier", "operator_parts", "tier_part"]
 
 _PARTS: Final[tuple[Callable[[Tier], Part], ...]] = (
     model.part,  # its first argument is what is served
@@ -45,3 +45,8 @@ _PARTS: Final[tuple[Callable[[Tier], Part], ...]] = (
 def tier_part(tier: Tier) -> Part:
     """All parts of a tier as one."""
     return combined(part(tier) for part in _PARTS)
+
+
+def operator_parts(tier: Tier) -> tuple[Part, ...]:
+    """The parts of a tier one by one, without what the user adds by hand."""
+    return tuple(part(tier) for part in _PARTS if part is not user.part)

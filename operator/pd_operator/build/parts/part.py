@@ -40,6 +40,11 @@ class Tier:
         spec = self.deployment.spec
         return spec.prefill if self.is_prefiller else spec.decode
 
+    @property
+    def image(self) -> str:
+        """The image of this tier's engines."""
+        return self.spec.image or self.deployment.spec.engine.image
+
 
 @dataclass(frozen=True)
 class Part:

@@ -36,10 +36,17 @@ def part(tier: Tier) -> Part:
         # Ranks talk through shared memory; what is used counts towards the memory limit.
         volumes=(tmp_volume(), {"name": "shm", "emptyDir": shm}),
         mounts=(tmp_mount(), {"name": "shm", "mountPath": "/dev/shm"}),  # noqa: S108 - the container's
-        container={"image": engine.image},
+        container={"image": tier.image},
         pairing={
-            "image": engine.image,
+            "image": _images(tier),
             "version": engine.version,
             "device": engine.device.value,
         },
     )
+
+
+def _images(tier: Tier) -> str | list[str]:
+    """Both tiers' images; one where they are the same."""
+    spec = tier.deployment.spec
+    both = [placed.image or spec.engine.image for placed in (spec.prefill, spec.decode)]
+    return both[0] if both[0] == both[1] else both

@@ -22,7 +22,7 @@ def part(tier: Tier) -> Part:
     deployment = tier.deployment
     if not deployment.spec.uses_store:
         return Part()
-    wait = wait_for_master(deployment, tier.cluster_domain, deployment.spec.engine.image)
+    wait = wait_for_master(deployment, tier.cluster_domain, tier.image)
     common = Part(
         env=client_env(deployment),
         init_containers=({**wait, "securityContext": restricted_container()},),
