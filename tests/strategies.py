@@ -156,6 +156,10 @@ _LIKELY: Final[Overrides] = {
          {"scheduler": "Kueue", "queue": "gpus"}]
     ),
     "engine.env": _VARIABLES,
+    "engine.imagePullSecrets": st.sampled_from([[], ["registry"], ["a", "b.c"]]),
+    "placement": st.sampled_from(
+        [{}, {"near": {}}, {"near": {"topologyKey": "example.com/rack", "required": True}}]
+    ),
     "engine.version": st.sampled_from(["0.33.0", "1.0.0", "0.32.0+pd", "0.32.0+cu.pd.1"]),
     "engine.speculative": st.sampled_from(
         [
@@ -184,6 +188,16 @@ _LIKELY: Final[Overrides] = {
             "args": st.sampled_from([[], ["--max-num-seqs=64", "-O3"], ["--enforce-eager"]]),
             "env": _VARIABLES,
             "volumes": st.just(_VOLUMES),
+            "runtimeClassName": st.just("nvidia"),
+            "priorityClassName": st.just("serving"),
+            "shmSize": st.sampled_from(["64Mi", "1.5Gi"]),
+            "topologySpread": st.sampled_from(
+                [
+                    [{"topologyKey": "zone"}],
+                    [{"topologyKey": "zone", "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"},
+                     {"topologyKey": "zone"}],
+                ]
+            ),
             "volumeMounts": _MOUNTS,
             "tolerations": _TOLERATIONS,
             "nodeSelector": st.sampled_from([{}, {"kubernetes.io/arch": "amd64", "pool": ""}]),

@@ -16,6 +16,7 @@ from pd_operator.checks.pods import pod_problems
 from pd_operator.checks.problem import Problem
 from pd_operator.checks.resources import resource_problems
 from pd_operator.checks.scaling import scaling_problems
+from pd_operator.checks.scheduling import scheduling_problems
 from pd_operator.checks.shape import shape_problems
 from pd_operator.checks.speculative import speculative_problems
 from pd_operator.checks.store import store_problems
@@ -36,6 +37,7 @@ def problems(deployment: PDDeployment) -> tuple[Problem, ...]:
         *placement_problems(deployment),
         *kv_transfer_problems(deployment),
         *pod_problems(deployment),
+        *scheduling_problems(deployment),
         *store_problems(deployment),
         *scaling_problems(deployment),
     )

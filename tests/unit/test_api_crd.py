@@ -141,6 +141,17 @@ _VOLUMES: dict[str, Any] = {
 _TIER: dict[str, Any] = {
     "image": ("a", "b"),
     "args.*": (["--seed=1"], ["--seed=2"]),
+    "runtimeClassName": ("a", "b"),
+    "priorityClassName": ("a", "b"),
+    "shmSize": ("1Gi", "2Gi"),
+    **{
+        f"topologySpread.*.{key}": tuple([{"topologyKey": "zone", key: value}] for value in values)
+        for key, values in (
+            ("topologyKey", "ab"),
+            ("maxSkew", (1, 2)),
+            ("whenUnsatisfiable", ("ScheduleAnyway", "DoNotSchedule")),
+        )
+    },
     **_VARIABLES,
     **_VOLUMES,
     "parallelism.tensor": (1, 2),
@@ -201,6 +212,9 @@ TWO_VALUES: dict[str, tuple[Any, Any]] = {
         }.items()
     },
     **{f"engine.{path}": two for path, two in _VARIABLES.items()},
+    "engine.imagePullSecrets.*": (["a"], ["b"]),
+    "placement.near.topologyKey": ("zone", "rack"),
+    "placement.near.required": (False, True),
     "kvTransfer.protocol": ("rdma", "tcp"),
     "kvTransfer.connector": ("Mooncake", "MooncakeStore"),
     "kvTransfer.symmetric": (True, False),

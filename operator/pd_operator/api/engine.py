@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
-from pd_operator.api.base import ApiModel, ImageReference, Rule
+from pd_operator.api.base import ApiModel, DnsSubdomain, ImageReference, Rule
 from pd_operator.api.options import DType, KVCacheDType, engine_rules
 from pd_operator.api.speculative import SpeculativeSpec
 from pd_operator.api.pods import Variables
@@ -113,6 +113,16 @@ class EngineSpec(ApiModel):
     """Environment variables of the engines of both tiers; a tier's own of the same name wins.
 
     Becomes: `env` of the engine containers, after the operator's; part of the pairing.
+    """
+
+    image_pull_secrets: Annotated[
+        tuple[DnsSubdomain, ...],
+        Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"}),
+    ] = ()
+    """Names of Secrets with which images of private registries are pulled, in the PDDeployment's
+    namespace.
+
+    Becomes: `imagePullSecrets` of all pods: engines, proxy and Mooncake.
     """
 
     dtype: DType | None = None

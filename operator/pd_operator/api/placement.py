@@ -1,9 +1,12 @@
 """`spec.placement`: how the engines of both tiers are brought onto nodes."""
 
 from enum import StrEnum
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from pydantic import Field
 
 from pd_operator.api.base import ApiModel, DnsLabel, Rule
+from pd_operator.api.tier import LabelKey
 
 
 class GangScheduler(StrEnum):
@@ -45,8 +48,25 @@ class Gang(ApiModel):
     )
 
 
+class NearSpec(ApiModel):
+    """KV travels between the tiers: their pods belong into one zone, rack or RDMA fabric."""
+
+    topology_key: Annotated[LabelKey, Field()] = "topology.kubernetes.io/zone"
+    """Label of nodes whose value all pods share. Default: `topology.kubernetes.io/zone`.
+
+    Becomes: `topologyKey` of the pods' affinity.
+    """
+    required: bool = False
+    """Whether a pod waits rather than going elsewhere. Where the place is full, a rollout waits
+    too. Default: false.
+
+    Becomes: a required `podAffinity`, else a preferred one.
+    """
+
+
 class PlacementSpec(ApiModel):
     """How the engines of both tiers are brought onto nodes."""
 
     gang: Gang | None = None
     """All pods of a tier start at once or none does. Default: each as it fits."""
+    near: NearSpec | None = None

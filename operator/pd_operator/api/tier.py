@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from pd_operator.api.base import ApiModel, ImageReference, ResourceName, Rule
+from pd_operator.api.base import ApiModel, DnsSubdomain, ImageReference, ResourceName, Rule
 from pd_operator.api.engine import AGREED_FLAGS, OWNED_FLAGS, Arguments, spellings
 from pd_operator.api.parallelism import Parallelism
 from pd_operator.api.pods import Mounts, Variables, Volumes
@@ -75,6 +75,29 @@ class Toleration(ApiModel):
     )
 
 
+class TopologySpread(ApiModel):
+    """One rule of spreading; `topologyKey` and `whenUnsatisfiable` are unique together."""
+
+    topology_key: LabelKey
+    """Label of nodes whose values are the places, such as `topology.kubernetes.io/zone`.
+
+    Becomes: `topologyKey` of the constraint.
+    """
+    max_skew: Annotated[int, Field(ge=1, le=1000)] = 1
+    """Most pods that one place may have above another. Default: 1.
+
+    Becomes: `maxSkew` of the constraint.
+    """
+    when_unsatisfiable: Literal["ScheduleAnyway", "DoNotSchedule"] = "ScheduleAnyway"
+    """Whether a pod waits where it would break the rule. Default: `ScheduleAnyway`.
+
+    Becomes: `whenUnsatisfiable` of the constraint.
+    """
+
+
+TopologySpreads = Annotated[tuple[TopologySpread, ...], Field(max_length=8)]
+
+
 class TierSpec(ApiModel):
     """One tier's replicas and their placement."""
 
@@ -115,6 +138,27 @@ class TierSpec(ApiModel):
     """Labels of the nodes to run on. Becomes: `nodeSelector` of the tier's pods."""
     tolerations: Annotated[tuple[Toleration, ...], Field(max_length=32)] = ()
     """Taints that do not keep pods away. Becomes: `tolerations` of the tier's pods."""
+    topology_spread: TopologySpreads = ()
+    """How evenly the tier's pods of one revision are spread over zones, racks or nodes.
+
+    Becomes: `topologySpreadConstraints` of the tier's pods.
+    """
+    runtime_class_name: DnsSubdomain | None = None
+    """RuntimeClass of the pods, such as `nvidia`. Default: the cluster's.
+
+    Becomes: `runtimeClassName` of the tier's pods.
+    """
+    priority_class_name: DnsSubdomain | None = None
+    """PriorityClass of the pods: who goes first where nodes are full. Default: the cluster's.
+
+    Becomes: `priorityClassName` of the tier's pods.
+    """
+    shm_size: Quantity | None = None
+    """Shared memory through which ranks talk; what is used counts towards the memory limit.
+    Default: 8Gi with device cuda, else 1Gi.
+
+    Becomes: `sizeLimit` of the volume at /dev/shm.
+    """
     image: ImageReference | None = None
     """Image of this tier's engines, with the vLLM version of `engine.version`: tiers on different
     GPUs may need different builds. A change replaces both tiers, since they must agree.

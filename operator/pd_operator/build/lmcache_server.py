@@ -8,6 +8,7 @@ from pd_operator.api.values import quantity
 from pd_operator.build import names
 from pd_operator.build.lmcache import gib
 from pd_operator.build.manifest import Manifest, child, child_labels, selector
+from pd_operator.build.pull_secrets import pull_secrets
 from pd_operator.build.quantities import of_bytes
 from pd_operator.build.security import restricted_container, restricted_pod
 from pd_operator.build.volumes import TMP, tmp_mount, tmp_volume
@@ -48,6 +49,7 @@ def _pod(deployment: PDDeployment) -> Manifest:
     memory = of_bytes(int(quantity(server.memory)) + _BESIDE)
     return {
         "serviceAccountName": names.engine(deployment.metadata.name),
+        **pull_secrets(deployment),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": restricted_pod(),

@@ -7,6 +7,7 @@ from pd_operator.api.store import AllocationStrategy
 from pd_operator.api.values import duration_seconds
 from pd_operator.build import names
 from pd_operator.build.manifest import Manifest, child, child_labels, selector
+from pd_operator.build.pull_secrets import pull_secrets
 from pd_operator.build.security import restricted_container, restricted_pod
 from pd_operator.build.store import cluster_id
 from pd_operator.build.volumes import tmp_mount, tmp_volume
@@ -59,6 +60,7 @@ def _pod(deployment: PDDeployment, image: str) -> Manifest:
     name, ha = deployment.metadata.name, deployment.spec.mooncake.master.ha
     return {
         "serviceAccountName": names.engine(name),
+        **pull_secrets(deployment),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": restricted_pod(),

@@ -7,6 +7,7 @@ from pd_operator.build import names
 from pd_operator.build.hashing import short_hash
 from pd_operator.build.manifest import Manifest, child, child_labels, selector
 from pd_operator.build.proxy_config import CONFIG_KEY, proxy_config
+from pd_operator.build.pull_secrets import pull_secrets
 from pd_operator.build.security import restricted_container, restricted_pod
 from pd_operator.build.volumes import tmp_mount, tmp_volume
 from pd_shared import labels, ports
@@ -44,15 +45,17 @@ def proxy_deployment(deployment: PDDeployment, image: str) -> Manifest:
                     "labels": child_labels(name, labels.PROXY),
                     "annotations": {CONFIG_HASH: short_hash(proxy_config(deployment))},
                 },
-                "spec": _pod(name, image),
+                "spec": _pod(deployment, image),
             },
         },
     )
 
 
-def _pod(name: str, image: str) -> Manifest:
+def _pod(deployment: PDDeployment, image: str) -> Manifest:
+    name = deployment.metadata.name
     return {
         "serviceAccountName": names.proxy(name),
+        **pull_secrets(deployment),
         "automountServiceAccountToken": True,
         "enableServiceLinks": False,
         "securityContext": restricted_pod(),

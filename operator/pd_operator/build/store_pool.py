@@ -10,6 +10,7 @@ from pd_operator.api.values import quantity
 from pd_operator.build import names
 from pd_operator.build.devices import device_list
 from pd_operator.build.manifest import Manifest, child, child_labels, selector
+from pd_operator.build.pull_secrets import pull_secrets
 from pd_operator.build.quantities import canonical, of_bytes
 from pd_operator.build.security import engine_container, engine_pod, restricted_container
 from pd_operator.build.store import P2P_HANDSHAKE, client_env, master_address, wait_for_master
@@ -60,6 +61,7 @@ def _pod(deployment: PDDeployment, pool: PoolSpec, image: str, cluster_domain: s
     wait = wait_for_master(deployment, cluster_domain, image)
     result: Manifest = {
         "serviceAccountName": names.engine(deployment.metadata.name),
+        **pull_secrets(deployment),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": {**engine_pod(image_user=rdma), **_volume_group(pool, rdma=rdma)},

@@ -16,6 +16,7 @@ from pd_operator.build.parts import (
     parallelism,
     placement,
     rdma,
+    scheduling,
     server,
     speculative,
     store,
@@ -38,6 +39,7 @@ _PARTS: Final[tuple[Callable[[Tier], Part], ...]] = (
     cpu.part,
     placement.part,
     gang.part,
+    scheduling.part,
     user.part,  # the user's arguments and variables come last
 )
 

@@ -3,6 +3,7 @@
 from typing import Final
 
 from pd_operator.build.parts.part import Part, Tier
+from pd_operator.build.quantities import canonical
 from pd_operator.build.volumes import TMP, tmp_mount, tmp_volume
 from pd_shared import ports
 
@@ -14,7 +15,10 @@ def part(tier: Tier) -> Part:
     """What does not depend on any field but the engine's image."""
     engine = tier.deployment.spec.engine
     cuda = engine.device.value == "cuda"
-    shm = {"medium": "Memory", "sizeLimit": "8Gi" if cuda else "1Gi"}
+    shm = {
+        "medium": "Memory",
+        "sizeLimit": canonical(tier.spec.shm_size or ("8Gi" if cuda else "1Gi")),
+    }
     return Part(
         args=(
             # The Mooncake bootstrap server listens on IPv4 alone, so the engine does too.
