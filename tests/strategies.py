@@ -135,6 +135,15 @@ _MOUNTS: Final = st.lists(
     max_size=3,
     unique_by=str,
 )
+_PATCHES: Final = st.sampled_from(
+    [
+        {},
+        {"dnsPolicy": "Default", "nodeSelector": {"pool": "own"}},
+        {"containers": [{"name": "engine", "env": [{"name": "A", "value": "1"}]},
+                        {"name": "sidecar", "image": "sidecar:1"}]},
+        {"volumes": [{"name": "own", "emptyDir": {}}]},
+    ]
+)  # fmt: skip
 _LIKELY: Final[Overrides] = {
     "engine.args": st.lists(
         st.sampled_from(["--max-log-len=99", "--async-scheduling", "--seed", "7", "-O3"]),
@@ -191,6 +200,9 @@ _LIKELY: Final[Overrides] = {
             "runtimeClassName": st.just("nvidia"),
             "priorityClassName": st.just("serving"),
             "shmSize": st.sampled_from(["64Mi", "1.5Gi"]),
+            "podOverrides.metadata": st.sampled_from(
+                [{}, {"labels": {"team": "a"}, "annotations": {"example.com/x": "y z"}}]
+            ),
             "topologySpread": st.sampled_from(
                 [
                     [{"topologyKey": "zone"}],
@@ -258,6 +270,8 @@ def _value(schema: dict[str, Any], path: str, overrides: Overrides) -> st.Search
         return st.sampled_from(schema["enum"])
     if schema.get("x-kubernetes-int-or-string"):
         return st.one_of(st.integers(0, 10**12), _text(schema))
+    if schema.get("x-kubernetes-preserve-unknown-fields"):
+        return _PATCHES
     match schema["type"]:
         case "object" if "properties" in schema:
             return _object(schema, f"{path}.", overrides)

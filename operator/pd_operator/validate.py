@@ -10,6 +10,7 @@ from pd_operator.checks.args import argument_problems
 from pd_operator.checks.compatibility import compatibility_problems
 from pd_operator.checks.kv_transfer import kv_transfer_problems
 from pd_operator.checks.options import option_problems
+from pd_operator.checks.overrides import override_problems
 from pd_operator.checks.parallelism import parallelism_problems
 from pd_operator.checks.placement import placement_problems
 from pd_operator.checks.pods import pod_problems
@@ -37,6 +38,7 @@ def problems(deployment: PDDeployment) -> tuple[Problem, ...]:
         *placement_problems(deployment),
         *kv_transfer_problems(deployment),
         *pod_problems(deployment),
+        *override_problems(deployment),
         *scheduling_problems(deployment),
         *store_problems(deployment),
         *scaling_problems(deployment),

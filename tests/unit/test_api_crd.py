@@ -42,7 +42,7 @@ ALLOWED = {
     "additionalProperties", "description", "enum", "format", "items", "maxItems", "maxLength",
     "maxProperties", "maximum", "minItems", "minLength", "minimum", "pattern", "properties",
     "required", "type", "x-kubernetes-int-or-string", "x-kubernetes-list-map-keys",
-    "x-kubernetes-list-type", "x-kubernetes-validations",
+    "x-kubernetes-list-type", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-validations",
 }  # fmt: skip
 
 
@@ -142,6 +142,9 @@ _TIER: dict[str, Any] = {
     "image": ("a", "b"),
     "args.*": (["--seed=1"], ["--seed=2"]),
     "runtimeClassName": ("a", "b"),
+    "podOverrides.metadata.labels.*": ({"a": "b"}, {"a": "c"}),
+    "podOverrides.metadata.annotations.*": ({"a": "b"}, {"a": "c"}),
+    "podOverrides.spec": ({"dnsPolicy": "Default"}, {"dnsPolicy": "None"}),
     "priorityClassName": ("a", "b"),
     "shmSize": ("1Gi", "2Gi"),
     **{

@@ -23,6 +23,7 @@ _KEPT: Final = (
     "description", "enum", "format", "items", "maxItems", "maxLength", "maxProperties", "maximum",
     "minItems", "minLength", "minimum", "pattern", "properties", "required", "type",
     "x-kubernetes-int-or-string", "x-kubernetes-list-map-keys", "x-kubernetes-list-type",
+    "x-kubernetes-preserve-unknown-fields",
 )  # fmt: skip
 
 _COLUMNS: Final = (

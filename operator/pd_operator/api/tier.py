@@ -6,6 +6,7 @@ from pydantic import Field
 
 from pd_operator.api.base import ApiModel, DnsSubdomain, ImageReference, ResourceName, Rule
 from pd_operator.api.engine import AGREED_FLAGS, OWNED_FLAGS, Arguments, spellings
+from pd_operator.api.overrides import PodOverrides
 from pd_operator.api.parallelism import Parallelism
 from pd_operator.api.pods import Mounts, Variables, Volumes
 from pd_operator.api.values import Quantity
@@ -182,6 +183,8 @@ class TierSpec(ApiModel):
     """Volumes of this tier's pods, beside the operator's own. Becomes: `volumes`."""
     volume_mounts: Mounts = ()
     """Where the engine container sees them. Becomes: `volumeMounts` of the engine container."""
+    pod_overrides: PodOverrides | None = None
+    """A patch of the tier's pods, for what no field here says."""
 
     cel: ClassVar[tuple[Rule, ...]] = (
         map_keys("nodeSelector", "of labels like kubernetes.io/arch"),

@@ -8,6 +8,7 @@ from pd_operator.build.engine_pod import pod_spec
 from pd_operator.build.hashing import short_hash
 from pd_operator.build.inputs import inputs
 from pd_operator.build.manifest import Manifest, child, child_labels, selector
+from pd_operator.build.overrides import overridden
 from pd_operator.build.pairing import pairing
 from pd_operator.build.parts import Tier, tier_part
 from pd_shared import labels
@@ -43,6 +44,10 @@ def tier_child(deployment: PDDeployment, component: str, cluster_domain: str) ->
         annotations[labels.RESTARTED_AT] = restarted
     pod_labels = {**child_labels(name, component), labels.PAIRING: pair, **part.labels}
     pod = pod_spec(tier, part)
+    if patch := tier.spec.pod_overrides:
+        pod_labels = {**patch.metadata.labels, **pod_labels}
+        annotations = {**patch.metadata.annotations, **annotations}
+        pod = overridden(pod, patch.spec)
     revision = short_hash({"labels": pod_labels, "annotations": annotations, "spec": pod})
 
     own_labels = {**pod_labels, labels.REVISION: revision}
