@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import Submit
-from tests.api.test_refused import VALID, case_id, changed
+from tests.api.test_refused import case_id, changed
 
 pytestmark = pytest.mark.cluster
 

@@ -7,8 +7,8 @@ from pydantic import Field
 
 from pd_operator.api.base import ApiModel, DnsSubdomain, ImageReference, Rule
 from pd_operator.api.options import DType, KVCacheDType, engine_rules
-from pd_operator.api.speculative import SpeculativeSpec
 from pd_operator.api.pods import Variables
+from pd_operator.api.speculative import SpeculativeSpec
 
 OWNED_FLAGS: Final = (
     "--api-key",

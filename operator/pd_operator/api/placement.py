@@ -70,3 +70,4 @@ class PlacementSpec(ApiModel):
     gang: Gang | None = None
     """All pods of a tier start at once or none does. Default: each as it fits."""
     near: NearSpec | None = None
+    """How far the tiers are from one another. Default: each goes where it likes."""
