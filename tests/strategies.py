@@ -247,6 +247,11 @@ _COMBINED: Final[list[dict[str, Any]]] = [
         ("cuda", "tcp", None),
         ("cuda", "rdma", None),
         ("cuda", "rdma", {"resource": "rdma/hca", "count": 2, "devices": ["mlx5_0", "mlx5_1"]}),
+        ("cuda", "rdma", {"resources": {"rdma/a": 1, "rdma/b": 2}, "networks": ["ns/a", "b@net2"],
+                          "gidIndex": 3, "mtu": 4096, "resource": None, "count": None,
+                          "hostNetwork": False}),
+        ("cuda", "rdma", {"hostNetwork": True, "networks": None, "memoryRegistration": "DMABuf",
+                          "resources": None}),
     )
     for store in (False, True)
 ]  # fmt: skip

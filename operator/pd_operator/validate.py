@@ -15,6 +15,7 @@ from pd_operator.checks.parallelism import parallelism_problems
 from pd_operator.checks.placement import placement_problems
 from pd_operator.checks.pods import pod_problems
 from pd_operator.checks.problem import Problem
+from pd_operator.checks.rdma import rdma_problems
 from pd_operator.checks.resources import resource_problems
 from pd_operator.checks.scaling import scaling_problems
 from pd_operator.checks.scheduling import scheduling_problems
@@ -35,6 +36,7 @@ def problems(deployment: PDDeployment) -> tuple[Problem, ...]:
         *option_problems(deployment),
         *speculative_problems(deployment),
         *resource_problems(deployment),
+        *rdma_problems(deployment),
         *placement_problems(deployment),
         *kv_transfer_problems(deployment),
         *pod_problems(deployment),

@@ -241,6 +241,9 @@ BROKEN: dict[str, dict[str, Any]] = {
     "source must set exactly one": at("model.source", {}),
     "max must be at least min": at("autoscaling.decode", {"min": 2}),
     "slo.ttft or slo.tpot must be set": at("autoscaling.mode", "Advise"),
+    "rdma.resource and rdma.count are not": at("rdma", {"count": 1, "resources": {"a.b/c": 1}}),
+    "keys of rdma.resources must be": at("rdma.resources", {"a b": 1}),
+    "rdma.networks is not allowed": at("rdma", {"networks": ["a"], "hostNetwork": True}),
     "rdma is only allowed where": {"rdma": {"count": 1}, "kvTransfer": {"protocol": "tcp"}},
     "kvTransfer.protocol must be tcp": at("engine.device", "cpu"),
     "must divide one another": {

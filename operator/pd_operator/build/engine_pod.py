@@ -1,5 +1,6 @@
 """The pod of a tier: one vLLM engine with its probes, volumes, resources and placement."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from pd_operator.build import names
@@ -67,10 +68,7 @@ def _container(tier: Tier, part: Part) -> Manifest:
         "name": "engine",
         "args": list(part.args),
         "env": environment(part),
-        "ports": [
-            {"name": name, "containerPort": number, "protocol": "TCP"}
-            for name, number in part.ports
-        ],
+        "ports": list(_ports(part)),
         "startupProbe": _probe(
             ready, _STARTUP_PERIOD_SECONDS, _STARTUP_SECONDS // _STARTUP_PERIOD_SECONDS
         ),
@@ -83,6 +81,14 @@ def _container(tier: Tier, part: Part) -> Manifest:
         "volumeMounts": list(part.mounts),
         **part.container,
     }
+
+
+def _ports(part: Part) -> Iterator[Manifest]:
+    for name, number in part.ports:
+        # On the node's network the API server would add it: it says what the scheduler must keep
+        # apart.
+        host = {"hostPort": number} if part.pod.get("hostNetwork") else {}
+        yield {"name": name, "containerPort": number, **host, "protocol": "TCP"}
 
 
 def _probed(tier: Tier) -> tuple[Manifest, Manifest]:

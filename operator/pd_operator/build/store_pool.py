@@ -8,7 +8,7 @@ from pd_operator.api.rdma import RDMASpec
 from pd_operator.api.store import OffloadSpec, PoolSpec
 from pd_operator.api.values import quantity
 from pd_operator.build import names
-from pd_operator.build.devices import device_list
+from pd_operator.build.devices import device_env, device_list
 from pd_operator.build.manifest import Manifest, child, child_labels, selector
 from pd_operator.build.pull_secrets import pull_secrets
 from pd_operator.build.quantities import canonical, of_bytes
@@ -89,7 +89,8 @@ def _container(
     devices = device_list(deployment)
     segment = int(quantity(spec.mooncake.store.segment_size))
     memory = of_bytes(segment + _BESIDE + (_OFFLOAD_BUFFER if pool.offload else 0))
-    added = {rdma.resource: str(rdma.count)} if on_rdma else {}
+    asked = rdma.requested.items() if on_rdma else ()
+    added = {name: str(count) for name, count in asked}
     return {
         "name": "store",
         "image": image,
@@ -117,6 +118,7 @@ def _container(
                         **client_env(deployment),
                         # Mooncake takes another path where it finds one, unless it is told.
                         **({"MC_FORCE_HCA": "1"} if on_rdma else {"MC_FORCE_TCP": "1"}),
+                        **(device_env(deployment) if on_rdma else {}),
                         **(_offload_env(pool.offload) if pool.offload else {}),
                     }.items()
                 )

@@ -23,12 +23,14 @@ def resource_problems(deployment: PDDeployment) -> Iterator[Problem]:
     """Names and values of both tiers' resources, and the RDMA resource's name."""
     spec = deployment.spec
     if spec.rdma:
-        name = spec.rdma.resource
-        if not _is_device(name) or name == GPU:
+        field = "spec.rdma.resources" if spec.rdma.resources else "spec.rdma.resource"
+        for name in spec.rdma.requested:
+            if _is_device(name) and name != GPU:
+                continue
             yield Problem(
                 "InvalidResource",
-                "spec.rdma.resource",
-                f"spec.rdma.resource is {name!r}; it must name a device plugin's resource as"
+                field,
+                f"{field} has {name!r}; it must name a device plugin's resource as"
                 " domain/name, like rdma/hca_shared_devices_a",
             )
     for tier, resources in (
@@ -66,9 +68,9 @@ def _set_by(deployment: PDDeployment, name: str) -> str | None:
         if spec.engine.device is Device.CUDA:
             return "the operator asks for as many GPUs as parallelism says"
         return "spec.engine.device is cpu; set it to cuda for GPUs"
-    rdma = (spec.rdma or RDMASpec()).resource
-    if spec.kv_transfer.protocol is Protocol.RDMA and name == rdma:
-        return "the operator asks for spec.rdma.count of them"
+    rdma = (spec.rdma or RDMASpec()).requested
+    if spec.kv_transfer.protocol is Protocol.RDMA and name in rdma:
+        return "the operator asks for as many of them as spec.rdma says"
     if spec.kv_transfer.protocol is not Protocol.RDMA and name.startswith("rdma/"):
         return "spec.kvTransfer.protocol is tcp; set it to rdma for RDMA devices"
     return None
