@@ -186,6 +186,7 @@ _LIKELY: Final[Overrides] = {
             {"pvc": {"claimName": "models"}},
             {"pvc": {"claimName": "models", "path": "a/b"}},
             {"local": {"path": "/models/tiny"}},
+            {"oci": {"image": "registry.example/weights:1", "pullPolicy": "IfNotPresent"}},
         ]
     ),
     **{

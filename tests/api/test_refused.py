@@ -59,6 +59,22 @@ CASES: list[tuple[str, Any, tuple[str, ...]]] = [
         {"pvc": {"claimName": "c"}, "local": {"path": "/m"}},
         ("spec.model.source", "exactly one of huggingFace, pvc, local"),
     ),
+    (
+        "spec.model.source",
+        {"oci": {"image": "a"}, "local": {"path": "/m"}},
+        ("spec.model.source", "exactly one of huggingFace, pvc, local, oci"),
+    ),
+    ("spec.model.source.oci", {}, ("spec.model.source.oci.image", "Required")),
+    (
+        "spec.model.source.oci",
+        {"image": "a", "pullPolicy": "Sometimes"},
+        ("spec.model.source.oci.pullPolicy", '"Always", "IfNotPresent", "Never"'),
+    ),
+    (
+        "spec.model.source.oci",
+        {"image": "a", "path": "../x"},
+        ("spec.model.source.oci.path", "should match"),
+    ),
     ("spec.model.source.s3", {}, ('unknown field "spec.model.source.s3"',)),
     ("spec.model.source.pvc", {}, ("spec.model.source.pvc.claimName", "Required")),
     (

@@ -191,6 +191,9 @@ TWO_VALUES: dict[str, tuple[Any, Any]] = {
     "model.source.pvc.claimName": ("a", "b"),
     "model.source.pvc.path": ("a", "b"),
     "model.source.local.path": ("/a", "/b"),
+    "model.source.oci.image": ("a", "b"),
+    "model.source.oci.pullPolicy": ("Always", "Never"),
+    "model.source.oci.path": ("a", "b"),
     "engine.image": ("a", "b"),
     "engine.version": ("0.33.0", "0.34.0"),
     "engine.device": ("cuda", "cpu"),
@@ -276,6 +279,8 @@ _EXPERT = {"enabled": True, "dbo": {"enabled": True}, "eplb": {"enabled": True}}
 _DRAFT = at("engine.speculative", {"method": "Eagle", "model": "org/a", "numSpeculativeTokens": 1})
 NEEDED: dict[str, dict[str, Any]] = {
     **{path: _DRAFT for path in TWO_VALUES if path.startswith("engine.speculative.")},
+    "model.source.oci.pullPolicy": at("model.source.oci.image", "weights:1"),
+    "model.source.oci.path": at("model.source.oci.image", "weights:1"),
     "model.source.huggingFace.tokenSecret.key": at(
         "model.source.huggingFace.tokenSecret.name", "hf"
     ),

@@ -29,6 +29,8 @@ def source(**kind: Any) -> dict[str, Any]:
         (source(pvc={"claimName": "c"}), "/mnt/model", True),
         (source(pvc={"claimName": "c", "path": "a/b"}), "/mnt/model/a/b", True),
         (source(local={"path": "/models/tiny"}), "/models/tiny", True),
+        (source(oci={"image": "weights:1"}), "/mnt/model", True),
+        (source(oci={"image": "weights:1", "path": "a/b"}), "/mnt/model/a/b", True),
     ],
 )
 def test_model_source(changes: dict[str, Any], model: str, offline: bool) -> None:

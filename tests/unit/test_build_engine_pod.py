@@ -130,6 +130,15 @@ def test_claim_is_mounted_read_only() -> None:
     assert mount in engine(spec)["volumeMounts"]
 
 
+def test_image_with_weights_is_mounted_read_only() -> None:
+    oci = {"image": "registry.example/weights:1", "pullPolicy": "IfNotPresent"}
+    spec = merged(CUDA, {"model": {"source": {"oci": oci}}})
+    image = {"reference": "registry.example/weights:1", "pullPolicy": "IfNotPresent"}
+    assert {"name": "model", "image": image} in pod(spec)["volumes"]
+    mount = {"name": "model", "mountPath": "/mnt/model", "readOnly": True}
+    assert mount in engine(spec)["volumeMounts"]
+
+
 def test_shared_memory_is_memory() -> None:
     shm = next(volume for volume in pod(CUDA)["volumes"] if volume["name"] == "shm")
     assert shm["emptyDir"]["medium"] == "Memory"

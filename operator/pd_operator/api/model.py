@@ -1,10 +1,19 @@
 """`spec.model`: what is served and where its weights come from."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from pd_operator.api.base import ApiModel, DnsSubdomain, Rule
+from pd_operator.api.base import ApiModel, DnsSubdomain, ImageReference, Rule
+
+FolderInVolume = Annotated[
+    str,
+    Field(
+        max_length=512,
+        pattern=r"^([A-Za-z0-9][-A-Za-z0-9._]*(/[-A-Za-z0-9_][-A-Za-z0-9._]*)*)?$",
+    ),
+]
+"""A folder within a volume; empty for its root."""
 
 
 class SecretKey(ApiModel):
@@ -38,14 +47,27 @@ class PvcSource(ApiModel):
 
     claim_name: DnsSubdomain
     """Name of the claim. Becomes: a volume at `/mnt/model`, read only."""
-    path: Annotated[
-        str,
-        Field(
-            max_length=512,
-            pattern=r"^([A-Za-z0-9][-A-Za-z0-9._]*(/[-A-Za-z0-9_][-A-Za-z0-9._]*)*)?$",
-        ),
-    ] = ""
+    path: FolderInVolume = ""
     """Folder of the model in the volume, without a leading slash. Default: the volume's root.
+
+    Becomes: the first argument of `vllm serve`, `/mnt/model/<path>`.
+    """
+
+
+class OciSource(ApiModel):
+    """Weights in an OCI image or artifact, mounted read only by the kubelet: nodes keep it like
+    any image, and `engine.imagePullSecrets` is used to pull it. Needs Kubernetes' image volumes:
+    1.33 with the feature gate ImageVolume, on by default from 1.35."""
+
+    image: ImageReference
+    """Reference of the image or artifact. Becomes: an `image` volume at `/mnt/model`."""
+    pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
+    """When the node pulls it. Default: IfNotPresent, but Always with the tag latest.
+
+    Becomes: `pullPolicy` of the volume.
+    """
+    path: FolderInVolume = ""
+    """Folder of the model in the image, without a leading slash. Default: the image's root.
 
     Becomes: the first argument of `vllm serve`, `/mnt/model/<path>`.
     """
@@ -69,11 +91,13 @@ class ModelSource(ApiModel):
     hugging_face: HuggingFaceSource | None = None
     pvc: PvcSource | None = None
     local: LocalSource | None = None
+    oci: OciSource | None = None
 
     cel: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "[has(self.huggingFace), has(self.pvc), has(self.local)].filter(x, x).size() == 1",
-            "source must set exactly one of huggingFace, pvc, local",
+            "[has(self.huggingFace), has(self.pvc), has(self.local), has(self.oci)]"
+            ".filter(x, x).size() == 1",
+            "source must set exactly one of huggingFace, pvc, local, oci",
         ),
     )
 
@@ -89,7 +113,7 @@ class ModelSpec(ApiModel):
             pattern=r"^[A-Za-z0-9][-A-Za-z0-9._]*(/[A-Za-z0-9][-A-Za-z0-9._]*)?$",
         ),
     ]
-    """Hugging Face repository (`org/name`), or a plain name where the source is pvc or local.
+    """Hugging Face repository (`org/name`), or a plain name where the source is another one.
 
     Becomes: the first argument of `vllm serve` where the source is Hugging Face.
     """

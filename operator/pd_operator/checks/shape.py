@@ -24,11 +24,14 @@ def shape_problems(deployment: PDDeployment) -> Iterator[Problem]:
         )
     spec = deployment.spec
     source = spec.model.source
-    if sum(one is not None for one in (source.hugging_face, source.pvc, source.local)) != 1:
+    if (
+        sum(one is not None for one in (source.hugging_face, source.pvc, source.local, source.oci))
+        != 1
+    ):
         yield Problem(
             "InvalidModelSource",
             "spec.model.source",
-            "spec.model.source must set exactly one of huggingFace, pvc, local",
+            "spec.model.source must set exactly one of huggingFace, pvc, local, oci",
         )
     if source.hugging_face and source.hugging_face.token_secret:
         key = source.hugging_face.token_secret.key

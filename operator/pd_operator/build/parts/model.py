@@ -7,7 +7,7 @@ from pd_operator.build.manifest import Manifest
 from pd_operator.build.parts.part import Part, Tier
 
 MODEL_FOLDER: Final = "/mnt/model"
-"""Where a PersistentVolumeClaim with weights is mounted."""
+"""Where a PersistentVolumeClaim or an image with weights is mounted."""
 
 
 def part(tier: Tier) -> Part:
@@ -20,6 +20,12 @@ def part(tier: Tier) -> Part:
     if source.pvc:
         claim = {"claimName": source.pvc.claim_name, "readOnly": True}
         volumes = ({"name": "model", "persistentVolumeClaim": claim},)
+        mounts = ({"name": "model", "mountPath": MODEL_FOLDER, "readOnly": True},)
+    if source.oci:
+        image = {"reference": source.oci.image}
+        if source.oci.pull_policy:
+            image["pullPolicy"] = source.oci.pull_policy
+        volumes = ({"name": "model", "image": image},)
         mounts = ({"name": "model", "mountPath": MODEL_FOLDER, "readOnly": True},)
     secret: dict[str, Manifest] = {}
     if hub and hub.token_secret:
@@ -40,6 +46,7 @@ def part(tier: Tier) -> Part:
             "servedName": served_name(model),
             "revision": hub.revision if hub else None,
             "claim": source.pvc.claim_name if source.pvc else None,
+            "oci": source.oci.image if source.oci else None,
         },
     )
 
@@ -53,7 +60,7 @@ def model_argument(model: ModelSpec) -> str:
     """What `vllm serve` loads: a Hugging Face repository, or a folder in the container."""
     if model.source.local:
         return model.source.local.path
-    if model.source.pvc:
-        path = model.source.pvc.path
+    if volume := model.source.pvc or model.source.oci:
+        path = volume.path
         return f"{MODEL_FOLDER}/{path}" if path else MODEL_FOLDER
     return model.id
