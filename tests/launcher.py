@@ -1,13 +1,14 @@
 """The launcher as a pod runs it: its files in a folder like a ConfigMap's, a process of its own."""
 
 import os
+import secrets
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pd_operator.build.launcher import PACKAGE, launcher_files
@@ -83,12 +84,14 @@ class Launched:
 
     def __init__(self, folder: Path, log: Path, *arguments: str, env: dict[str, str]) -> None:
         self.log_path = log
+        self._mark = f"PD_TEST_LAUNCHED={secrets.token_hex(8)}"
+        name, _, value = self._mark.partition("=")
         with log.open("w") as output:
             self.process = subprocess.Popen(
                 [PYTHON, "-I", "-B", str(folder), *arguments],
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **env},
+                env={**os.environ, **env, name: value},
             )
 
     @property
@@ -102,6 +105,15 @@ class Launched:
 
     def send(self, number: int) -> None:
         self.process.send_signal(number)
+
+    def end_all(self) -> None:
+        """End what the launcher started and could not end itself: known by its environment."""
+        for process in Path("/proc").iterdir():
+            if not process.name.isdigit():
+                continue
+            with suppress(OSError):
+                if self._mark.encode() in (process / "environ").read_bytes():
+                    os.kill(int(process.name), signal.SIGKILL)
 
     def ends(self) -> int:
         """Wait for the end: the exit code."""
@@ -121,6 +133,7 @@ def launched(
             running.send(signal.SIGCONT)
             running.process.kill()
             running.process.wait()
+        running.end_all()
 
 
 @contextmanager

@@ -285,7 +285,9 @@ def _value(schema: dict[str, Any], path: str, overrides: Overrides) -> st.Search
             values = _value(schema["additionalProperties"], f"{path}.*", overrides)
             return st.dictionaries(_KEYS, values, max_size=3)
         case "array":
-            return st.lists(_value(schema["items"], f"{path}.*", overrides), max_size=3)
+            fewest = schema.get("minItems", 0)
+            values = _value(schema["items"], f"{path}.*", overrides)
+            return st.lists(values, min_size=fewest, max_size=fewest + 3)
         case "string":
             return _text(schema)
         case "integer":

@@ -151,7 +151,8 @@ def _engine(path: str, container: Mapping[str, Any], own: Owned) -> Found:
                 f"must not be {variable['name']}: the operator sets it",
             )
     for index, mount in _maps(container.get("volumeMounts")):
-        why = folder_taken(str(mount.get("mountPath", "")), own)
+        folder = mount.get("mountPath")
+        why = folder_taken(folder, own) if isinstance(folder, str) and folder else None
         if why:
             yield f"{path}.volumeMounts[{index}].mountPath", why
     yield from _privileged(path, container)

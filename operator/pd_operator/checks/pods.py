@@ -199,4 +199,4 @@ def folder_taken(folder: str, own: Owned) -> str | None:
 
 
 def _within(folder: str, other: str) -> bool:
-    return folder == other or folder.startswith(f"{other}/")
+    return folder == other or folder.startswith(f"{other.rstrip('/')}/")
