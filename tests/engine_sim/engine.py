@@ -145,6 +145,8 @@ class Engine:
         faults = self.faults
         if faults.hang:
             await asyncio.Event().wait()
+        while faults.held:  # noqa: ASYNC110 - a plain switch has no event
+            await asyncio.sleep(0.005)
         if faults.take("reset_times"):
             response.reset()
             return True

@@ -9,6 +9,8 @@ class Faults:
 
     hang: bool = False
     """Requests are taken and never answered."""
+    held: bool = False
+    """Requests are taken and answered once this is off."""
     status: int = 500
     status_times: int = 0
     """Requests answered with `status` and an error."""

@@ -89,11 +89,14 @@ async def test_prefiller_restart_that_only_the_bootstrap_tells() -> None:
 
 async def test_prefiller_killed_under_requests() -> None:
     async with rig(prefillers=2) as r:
-        r.prefillers[0].faults.hang = True
+        # Both hold their requests, or the one that answers might get them all.
+        for prefiller in r.prefillers:
+            prefiller.faults.held = True
         prompts = [f"p{i}" for i in range(30)]
         asking = [asyncio.create_task(r.complete(p, stream=True)) for p in prompts]
-        await until(lambda: len(r.prefillers[0].seen) >= 10)
+        await until(lambda: [len(p.seen) for p in r.prefillers] == [15, 15])
         r.prefillers[0].kill()
+        r.prefillers[1].faults.held = False
         replies = await asyncio.gather(*asking)
         assert all(right(x, p) for x, p in zip(replies, prompts, strict=True))
         await until(lambda: quiet(r))
@@ -112,11 +115,13 @@ async def test_the_only_prefiller_killed_under_requests() -> None:
 
 async def test_decoder_killed_before_the_first_byte() -> None:
     async with rig(decoders=2) as r:
-        r.decoders[0].faults.hang = True
+        for decoder in r.decoders:
+            decoder.faults.held = True
         prompts = [f"p{i}" for i in range(20)]
         asking = [asyncio.create_task(r.complete(p, stream=True)) for p in prompts]
-        await until(lambda: len(r.decoders[0].seen) >= 5)
+        await until(lambda: [len(d.seen) for d in r.decoders] == [10, 10])
         r.decoders[0].kill()
+        r.decoders[1].faults.held = False
         replies = await asyncio.gather(*asking)
         assert all(right(x, p) for x, p in zip(replies, prompts, strict=True))
         await until(lambda: quiet(r))
