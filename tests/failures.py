@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.kube import CommandError, Kube
@@ -11,14 +12,14 @@ FOLDER = BUILD / "failures"
 _KINDS = "pdd,statefulset,deployment,pod,service,configmap,pdb,job"
 
 
-def collect(test: str, namespace: str | None, system: str) -> str:
-    """Write what is known of the test's namespace and of the operator; the last lines of it."""
+def collect(test: str, namespaces: Sequence[str], system: str) -> str:
+    """Write what is known of the test's namespaces and of the operator; the last lines of it."""
     folder = FOLDER / re.sub(r"[^A-Za-z0-9_.-]+", "-", test)[:120]
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     kube = Kube()
     shown = [f"all of it is in {folder}"]
-    for where in filter(None, (namespace, system)):
+    for where in dict.fromkeys((*namespaces, system)):
         _namespace(kube, where, folder)
         events = (folder / f"{where}-events.txt").read_text().splitlines()
         shown += [f"--- events of {where}", *events[-15:]]

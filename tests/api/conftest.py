@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from pd_operator.api.crd import crd as crd_manifest
+from tests import shared
 from tests.conftest import RELEASE, SYSTEM
 from tests.kube import CommandError, Kube
 
@@ -32,10 +33,13 @@ def crd(kube: Kube) -> str:
         },
     }
     name: str = manifest["metadata"]["name"]
-    kube.kubectl(
-        *("apply", "--server-side", "--force-conflicts", "-f", "-"), stdin=yaml.safe_dump(manifest)
-    )
-    kube.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
+
+    def make() -> None:
+        text = yaml.safe_dump(manifest)
+        kube.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=text)
+        kube.kubectl("wait", "--for=condition=Established", f"crd/{name}", "--timeout=30s")
+
+    shared.once("crd", make)
     return name
 
 

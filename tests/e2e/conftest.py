@@ -5,8 +5,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from tests import shared
 from tests.e2e.deploy import reached, tiny
-from tests.kube import Kube, until
+from tests.kube import Kube
 
 
 @dataclass(frozen=True)
@@ -21,12 +22,12 @@ class Pair:
 @pytest.fixture(scope="session")
 def pair(kube: Kube, images: dict[str, str], operator: str) -> Iterator[Pair]:
     """The example tiny-cpu, Ready; for tests that only look at it and send requests."""
-    namespace = "t-pair"
-    kube.kubectl("create", "namespace", namespace)
-    until(lambda: kube.find("serviceaccount", "default", namespace), 30, "ServiceAccount")
-    kube.apply(tiny(images), namespace)
-    kube.wait_ready("tiny", namespace)
-    with reached(kube, "tiny", namespace) as url:
-        yield Pair("tiny", namespace, url)
-    kube.kubectl("delete", "pdd", "--all", "-n", namespace)
-    kube.kubectl("delete", "namespace", namespace, "--wait=false")
+
+    def make() -> None:
+        shared.create_namespace(kube, shared.PAIR)
+        kube.apply(tiny(images), shared.PAIR)
+        kube.wait_ready("tiny", shared.PAIR)
+
+    shared.once("pair", make)
+    with reached(kube, "tiny", shared.PAIR) as url:
+        yield Pair("tiny", shared.PAIR, url)

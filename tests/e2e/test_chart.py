@@ -1,6 +1,7 @@
 """The chart by helm itself: what it renders, and install, upgrade, uninstall for real."""
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import yaml
 
 from pd_operator.api.crd import crd as crd_manifest
 from pd_shared import labels
+from tests import shared
 from tests.conftest import RELEASE, SYSTEM, image_values
 from tests.kube import CommandError, Kube, Manifest, example, until
 from tools.paths import REPOSITORY
@@ -192,12 +194,12 @@ def test_wrong_values_are_refused(
 
 @pytest.fixture(scope="module")
 def away(kube: Kube, operator: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The other tests' installation, uninstalled for as long as these tests run."""
+    """The other tests' installation, uninstalled for good unless it is to be kept."""
     values = json.loads(kube.helm("get", "values", RELEASE, "-n", SYSTEM, "-o", "json"))
     kube.helm("uninstall", RELEASE, "-n", SYSTEM, "--wait", "--timeout", "2m")
     yield
-    options = values_file(tmp_path_factory.mktemp("values"), values)
-    kube.helm("install", RELEASE, CHART, "-n", SYSTEM, *options, "--wait", "--timeout", "3m")
+    if os.environ.get(shared.KEEP):
+        shared.install(kube, values_file(tmp_path_factory.mktemp("values"), values)[1])
 
 
 @pytest.fixture
@@ -208,7 +210,7 @@ def system(kube: Kube, namespace: str) -> Iterator[str]:
     kube.kubectl("label", "namespace", name, "pod-security.kubernetes.io/enforce=restricted")
     yield name
     kube.helm("uninstall", OWN, "-n", name, "--ignore-not-found", "--wait", "--timeout", "2m")
-    kube.kubectl("delete", "namespace", name, "--wait=false")
+    shared.drop_namespace(kube, name)
 
 
 def children(kube: Kube, namespace: str) -> dict[tuple[str, str], str]:
@@ -229,11 +231,13 @@ def may(kube: Kube, account: str, verb: str, group: str, resource: str, namespac
     return allowed
 
 
+@pytest.mark.uninstalls
 def test_crd_stays_when_its_release_goes(kube: Kube, away: None) -> None:
     assert kube.kubectl("get", "crd", CRD, "-o", "name").strip().endswith(CRD)
     assert json.loads(kube.helm("list", "-n", SYSTEM, "-o", "json")) == []
 
 
+@pytest.mark.uninstalls
 def test_install_upgrade_uninstall_and_again(
     kube: Kube, images: dict[str, str], away: None, namespace: str, system: str, tmp_path: Path
 ) -> None:

@@ -3,7 +3,6 @@
 import pytest
 
 from pd_shared import labels
-from tests.e2e.conftest import Pair
 from tests.e2e.deploy import tiny
 from tests.kube import Kube, until
 
@@ -57,7 +56,7 @@ def test_an_edit_to_an_invalid_spec_leaves_the_children(
 
 
 def test_a_name_that_is_taken_is_told_and_left_alone(
-    kube: Kube, images: dict[str, str], pair: Pair, namespace: str
+    kube: Kube, images: dict[str, str], operator: str, namespace: str
 ) -> None:
     service = {
         "apiVersion": "v1",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from pd_shared import labels
+from tests import shared
 from tests.conftest import RELEASE
 from tests.e2e.client import completion, send
 from tests.e2e.conftest import Pair
@@ -27,14 +28,12 @@ _NORMAL = 20.0
 def stored(kube: Kube, images: dict[str, str], operator: str) -> Iterator[Pair]:
     """A pair with the store, so that every kind of child is there."""
     namespace = "t-recovery"
-    kube.kubectl("create", "namespace", namespace)
-    until(lambda: kube.find("serviceaccount", "default", namespace), 30, "ServiceAccount")
+    shared.create_namespace(kube, namespace)
     kube.apply(tiny(images, "stored", "store-cpu"), namespace)
     kube.wait_ready("stored", namespace)
     with reached(kube, "stored", namespace) as url:
         yield Pair("stored", namespace, url)
-    kube.kubectl("delete", "pdd", "--all", "-n", namespace)
-    kube.kubectl("delete", "namespace", namespace, "--wait=false")
+    shared.drop_namespace(kube, namespace)
 
 
 def _serves(pair: Pair) -> None:
@@ -87,11 +86,12 @@ def test_a_killed_prefiller_process_hangs_no_request(kube: Kube, stored: Pair) -
     _serves(stored)
 
 
-def test_a_deleted_operator_pod_changes_nothing(kube: Kube, stored: Pair, operator: str) -> None:
+@pytest.mark.alone
+def test_a_deleted_operator_pod_changes_nothing(kube: Kube, pair: Pair, operator: str) -> None:
     selector = f"app.kubernetes.io/instance={RELEASE}"
     before = kube.list("pods", operator, selector)
     kube.kubectl("delete", "pod", "-l", selector, "-n", operator, "--wait=false")
-    _serves(stored)
+    _serves(pair)
     gone = {pod["metadata"]["uid"] for pod in before}
 
     def back() -> bool:
@@ -101,9 +101,9 @@ def test_a_deleted_operator_pod_changes_nothing(kube: Kube, stored: Pair, operat
 
     until(back, 120, "the operator's pods anew")
     # It works again: a child that is deleted now comes back.
-    service = f"{stored.name}-prefiller"
-    kube.kubectl("delete", "service", service, "-n", stored.namespace)
-    until(lambda: kube.find("service", service, stored.namespace), 60, f"service {service}")
+    service = f"{pair.name}-prefiller"
+    kube.kubectl("delete", "service", service, "-n", pair.namespace)
+    until(lambda: kube.find("service", service, pair.namespace), 60, f"service {service}")
 
 
 def test_each_deleted_child_comes_back(kube: Kube, stored: Pair) -> None:
