@@ -15,6 +15,7 @@ from tools.paths import CLUSTER
 
 Manifest = dict[str, Any]
 T = TypeVar("T")
+_PATIENCE = 60.0
 
 
 class CommandError(Exception):
@@ -128,7 +129,12 @@ def until(
     what: str | Callable[[], str],
     pause: float = 0.3,
 ) -> T:
-    """What `look` returns once it is neither None nor False; AssertionError after `timeout` s."""
+    """What `look` returns once it is neither None nor False; AssertionError after `timeout` s.
+
+    A timeout shorter than a minute is one: patience costs nothing where all is well, and the
+    machine may be busy.
+    """
+    timeout = max(timeout, _PATIENCE)
     deadline = time.monotonic() + timeout
     while True:
         found = look()

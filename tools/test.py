@@ -68,7 +68,7 @@ def _pytest(name: str, *arguments: str) -> list[str]:
     record = _record(name)
     record.parent.mkdir(parents=True, exist_ok=True)
     record.unlink(missing_ok=True)
-    return [str(_BIN / "python"), "-m", "pytest", "-q", *arguments]
+    return [str(_BIN / "python"), "-m", "pytest", *arguments]
 
 
 def _record(name: str) -> Path:
@@ -88,7 +88,7 @@ def lint() -> bool:
 
 def unit() -> Job:
     """Begin the tests that need no cluster."""
-    command = _pytest("unit", "-m", f"not ({_CLUSTER})", "-n", "2")
+    command = _pytest("unit", "-q", "-m", f"not ({_CLUSTER})", "-n", "2")
     return Job("unit", command, _environment("unit"))
 
 

@@ -27,6 +27,8 @@ def writes(user: str, start: int, log: Path = LOG) -> list[Write]:
     with log.open("rb") as lines:
         lines.seek(start)
         for line in lines:
+            if not line.endswith(b"\n"):
+                break  # the API server is still writing it
             event = json.loads(line)
             if event["user"]["username"] != user or event["verb"] not in _WRITES:
                 continue

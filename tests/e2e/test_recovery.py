@@ -20,7 +20,7 @@ _CHILDREN = (
     *("statefulset", "deployment", "service", "configmap", "serviceaccount"),
     *("role", "rolebinding", "poddisruptionbudget"),
 )
-_NORMAL = 20.0
+_NORMAL = 60.0
 """Seconds: far above a normal answer, far below vLLM's abort timeout."""
 
 

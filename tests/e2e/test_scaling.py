@@ -1,7 +1,6 @@
 """Load scales each tier up and back, and status says why."""
 
 import json
-import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -91,8 +90,15 @@ def test_load_scales_a_tier_up_and_back(
         assert len(pods(kube, "scaled", namespace, other)) == 1
     down = _scaled(kube, namespace, tier, component, 1)
     assert down["reason"], down
-    events = kube.list("events", namespace)
-    texts = [e["message"] for e in events if e["involvedObject"]["kind"] == "PDDeployment"]
-    name = secrets.token_hex(1)  # keeps the two lines below apart in a failure's text
-    assert any("1 -> 2" in text or "from 1 to 2" in text for text in texts), (name, texts)
-    assert any("2 -> 1" in text or "from 2 to 1" in text for text in texts), (name, texts)
+
+    def told() -> set[int]:
+        events = kube.list("events", namespace)
+        texts = [e["message"] for e in events if e["involvedObject"]["kind"] == "PDDeployment"]
+        return {
+            new
+            for old, new in ((1, 2), (2, 1))
+            if any(f"{old} -> {new}" in text or f"from {old} to {new}" in text for text in texts)
+        }
+
+    # Events are sent behind the status.
+    until(lambda: told() == {1, 2}, 30, lambda: f"events of both; there are those to {told()}")

@@ -28,3 +28,10 @@ def test_only_the_users_own_writes_count(tmp_path: Path) -> None:
     log.write_text(before + "\n".join(after) + "\n")
     assert writes(_USER, len(before), log) == [Write(_USER, "patch", "services", "x")]
     assert len(writes(_USER, 0, log)) == 2
+
+
+def test_a_line_that_is_still_being_written_waits(tmp_path: Path) -> None:
+    log = tmp_path / "audit.log"
+    line = _event("patch", "services")
+    log.write_text(f"{line}\n{line[:20]}")
+    assert len(writes(_USER, 0, log)) == 1
