@@ -16,7 +16,7 @@ from tests.schedule import FIRST, LAST
 from tests.shared import KEEP
 from tools.paths import BUILD, REPOSITORY
 from tools.stages import UserError, fail, say
-from tools.verdict import MOST, Outcome, read, repeated, together, verdict
+from tools.verdict import MOST, Outcome, Verdict, read, repeated, together, verdict
 
 WHO: Final = "test"
 PARTS: Final = ("lint", "unit", "e2e")
@@ -141,8 +141,8 @@ def _since(start: float) -> str:
     return f"{time.monotonic() - start:.1f} s"
 
 
-def judge(part: str, first: Outcome) -> bool:
-    """Whether a part is good, its failed tests repeated; tells why not, and what was chance."""
+def judge(part: str, first: Outcome) -> Verdict:
+    """The verdict of a part, its failed tests repeated; tells why it is not good."""
     second = None
     if names := repeated(first):
         say(WHO, f"{part}: repeating {len(names)} failed, one after the other …")
@@ -152,9 +152,7 @@ def judge(part: str, first: Outcome) -> bool:
     found = verdict(first, second)
     if not found.good:
         say(WHO, f"{part}: FAILED: {found.why}")
-    for name in found.by_chance:
-        say(WHO, f"{part}: PASSED ONLY WHEN REPEATED: {name}")
-    return found.good
+    return found
 
 
 def main(parts: list[str]) -> int:
@@ -180,7 +178,9 @@ def main(parts: list[str]) -> int:
         verdicts = [judge(part, outcome) for part, outcome in outcomes.items()]
     except UserError as error:
         return fail(WHO, error)
-    good = good and all(verdicts)
+    good = good and all(found.good for found in verdicts)
+    if chance := [name for found in verdicts for name in found.by_chance]:
+        say(WHO, f"PASSED ONLY WHEN REPEATED: {', '.join(chance)}")
     say(WHO, f"{'all good' if good else 'FAILED'} in {time.monotonic() - start:.1f} s")
     return 0 if good else 1
 
