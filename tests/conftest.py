@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from tests import record, schedule, shared
+from tests import record, schedule, shared, spread
 from tests.failures import collect
 from tests.kube import Kube
 from tests.shared import RELEASE, SYSTEM, image_values
@@ -53,11 +53,17 @@ def _seconds(config: pytest.Config) -> dict[str, float]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     tests = [_scheduled(item) for item in items]
     for item, test in zip(items, tests, strict=True):
-        if test.group:
-            item.add_marker(pytest.mark.xdist_group(test.group))
         if hasattr(config, _WORKER) and test.markers & set(schedule.APART):
             item.add_marker(pytest.mark.skip(reason="no test may run beside it: leave out -n"))
     items[:] = [items[i] for i in schedule.order(tests, _seconds(config))]
+    if hasattr(config, _WORKER):
+        spread.write(shared.GROUPS, {test.id: test.group for test in tests if test.group})
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    grouped = config.getoption("dist") == "loadgroup"
+    return spread.GroupScheduling(config, log, shared.GROUPS) if grouped else None
 
 
 def _scheduled(item: pytest.Item) -> schedule.Planned:
@@ -67,8 +73,7 @@ def _scheduled(item: pytest.Item) -> schedule.Planned:
     info = getattr(item, "_fixtureinfo", None)
     found = info.name2fixturedefs if info else {}
     fixtures = {name: str(those[-1].scope) for name, those in found.items()}
-    given = item.get_closest_marker("xdist_group")
-    group = str(given.args[0]) if given else schedule.group(fixtures, item.nodeid.split("::")[0])
+    group = schedule.group(fixtures, item.nodeid.split("::")[0])
     return schedule.Planned(item.nodeid, markers, group)
 
 

@@ -14,12 +14,6 @@ SECONDS: Final = "pd-operator/seconds"
 _FOLDERS: Final = ("tests/api/", "tests/e2e/")
 
 
-def plain(nodeid: str) -> str:
-    """An id without the group that pytest-xdist appends to it."""
-    front, at, last = nodeid.rpartition("@")
-    return front if at and "]" not in last else nodeid
-
-
 class Record:
     """A plugin for the process that reports, not for the workers of it."""
 
@@ -31,7 +25,7 @@ class Record:
         self._seconds: defaultdict[str, float] = defaultdict(float)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        name = plain(report.nodeid)
+        name = report.nodeid
         self._seconds[name] += report.duration
         if report.failed:
             self._failed[name] = None

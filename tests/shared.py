@@ -24,6 +24,8 @@ KEEP: Final = "PD_TEST_KEEP_OPERATOR"
 RUN: Final = os.environ.get("PYTEST_XDIST_TESTRUNUID") or secrets.token_hex(8)
 """The same in all processes of one run."""
 _FOLDER: Final = BUILD / "shared"
+GROUPS: Final = _FOLDER / f"groups-{RUN}.json"
+"""Which tests of this run must share a process."""
 
 
 @contextmanager

@@ -2,8 +2,10 @@
 
 import pytest
 
-from tests.record import plain
 from tests.schedule import Planned, group, order
+from tools.paths import REPOSITORY
+
+pytest_plugins = ["pytester"]
 
 
 def made(name: str, *markers: str, of: str = "") -> Planned:
@@ -63,14 +65,29 @@ def test_groups(fixtures: dict[str, str], expected: str) -> None:
     assert group(fixtures, "tests/e2e/x.py") == expected
 
 
-@pytest.mark.parametrize(
-    ("reported", "expected"),
-    [
-        ("a.py::t", "a.py::t"),
-        ("a.py::t@pair", "a.py::t"),
-        ("a.py::t[b@c]", "a.py::t[b@c]"),
-        ("a.py::t[b@c]@tests/e2e/x.py", "a.py::t[b@c]"),
-    ],
-)
-def test_ids_without_their_group(reported: str, expected: str) -> None:
-    assert plain(reported) == expected
+def test_groups_stay_in_one_process(pytester: pytest.Pytester) -> None:
+    """As the real run does it: three processes, four tests of which two belong together."""
+    pytester.makepyfile(
+        conftest="""
+        from pathlib import Path
+        from tests import spread
+        PATH = Path("groups.json").absolute()
+        def pytest_collection_modifyitems(config, items):
+            spread.write(PATH, {i.nodeid: "pair" for i in items if "pair" in i.name})
+        def pytest_xdist_make_scheduler(config, log):
+            return spread.GroupScheduling(config, log, PATH)
+        """,
+        test_it="""
+        import os, pytest
+        from pathlib import Path
+        @pytest.mark.parametrize("name", ["pair1", "a", "pair2", "b", "pair3", "c"])
+        def test_x(name):
+            Path(name).write_text(os.environ["PYTEST_XDIST_WORKER"])
+        """,
+    )
+    done = pytester.runpytest_subprocess(
+        *("-n", "3", "--dist", "loadgroup", "-p", "no:cacheprovider"),
+        *("-o", "pythonpath=" + str(REPOSITORY), "-p", "no:asyncio", "-p", "no:timeout"),
+    )
+    done.assert_outcomes(passed=6)
+    assert len({(pytester.path / f"pair{i}").read_text() for i in (1, 2, 3)}) == 1
