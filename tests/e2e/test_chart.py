@@ -305,6 +305,7 @@ def neighbours(kube: Kube, namespace: str) -> Iterator[list[str]]:
         kube.kubectl("delete", "namespace", name, "--wait=false")
 
 
+@pytest.mark.uninstalls
 def test_an_operator_of_two_namespaces_touches_no_third(
     kube: Kube,
     images: dict[str, str],
