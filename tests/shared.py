@@ -104,6 +104,16 @@ def drop_namespace(kube: Kube, name: str) -> None:
             raise
 
 
+@contextmanager
+def namespace(kube: Kube, name: str) -> Iterator[None]:
+    """A namespace for as long as the block lasts, with whatever ends it."""
+    create_namespace(kube, name)
+    try:
+        yield
+    finally:
+        drop_namespace(kube, name)
+
+
 def remove(kube: Kube) -> None:
     """Remove what is shared, if it is there."""
     drop_namespace(kube, PAIR)

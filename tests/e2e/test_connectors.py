@@ -8,6 +8,7 @@ import pytest
 
 from demo.proof import moved_tokens
 from pd_shared import labels, ports
+from tests import shared
 from tests.e2e.client import Reply, completion, send
 from tests.e2e.conftest import Pair
 from tests.e2e.deploy import is_ready, pods, reached, tiny
@@ -28,14 +29,11 @@ def _prompt(words: int = 300) -> str:
 def _deployed(kube: Kube, images: dict[str, str], example: str) -> Iterator[Pair]:
     """An example under the name of its file, Ready; removed afterwards."""
     namespace = f"t-{example}"
-    kube.kubectl("create", "namespace", namespace)
-    until(lambda: kube.find("serviceaccount", "default", namespace), 30, "ServiceAccount")
-    kube.apply(tiny(images, "tiny", example), namespace)
-    kube.wait_ready("tiny", namespace)
-    with reached(kube, "tiny", namespace) as url:
-        yield Pair("tiny", namespace, url)
-    kube.kubectl("delete", "pdd", "--all", "-n", namespace)
-    kube.kubectl("delete", "namespace", namespace, "--wait=false")
+    with shared.namespace(kube, namespace):
+        kube.apply(tiny(images, "tiny", example), namespace)
+        kube.wait_ready("tiny", namespace)
+        with reached(kube, "tiny", namespace) as url:
+            yield Pair("tiny", namespace, url)
 
 
 def _answer(pair: Pair, prompt: str) -> Reply:

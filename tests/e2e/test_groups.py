@@ -7,6 +7,7 @@ import pytest
 
 from demo.proof import moved_tokens
 from pd_shared import labels
+from tests import shared
 from tests.e2e.client import completion, send
 from tests.e2e.deploy import is_ready, pods, reached, tiny
 from tests.kube import Kube, Manifest, until
@@ -21,14 +22,11 @@ _PROMPT = " ".join(["a", "prefiller", "reads", "the", "prompt"] * 40)
 @contextmanager
 def running(kube: Kube, images: dict[str, str], namespace: str, of: str) -> Iterator[str]:
     """URL of the example `of`, running as `tiny` in a namespace of its own."""
-    kube.kubectl("create", "namespace", namespace)
-    until(lambda: kube.find("serviceaccount", "default", namespace), 30, "ServiceAccount")
-    kube.apply(tiny(images, of=of), namespace)
-    kube.wait_ready("tiny", namespace, _START_SECONDS)
-    with reached(kube, "tiny", namespace) as url:
-        yield url
-    kube.kubectl("delete", "pdd", "--all", "-n", namespace)
-    kube.kubectl("delete", "namespace", namespace, "--wait=false")
+    with shared.namespace(kube, namespace):
+        kube.apply(tiny(images, of=of), namespace)
+        kube.wait_ready("tiny", namespace, _START_SECONDS)
+        with reached(kube, "tiny", namespace) as url:
+            yield url
 
 
 def ask(url: str, salt: str) -> int:
