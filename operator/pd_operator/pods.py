@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pd_operator.preflight import CONTAINER, PreflightResult, parse
 from pd_shared import labels
 
 _HARMLESS: Final = frozenset({"ContainerCreating", "PodInitializing"})
@@ -33,6 +34,9 @@ class PodView:
     failure: Failure | None = None
     owner: str = ""
     """Name of its controller."""
+    node: str = ""
+    preflight: PreflightResult | None = None
+    """What its RDMA preflight found last."""
 
 
 def view(pod: Mapping[str, Any]) -> PodView:
@@ -52,8 +56,20 @@ def view(pod: Mapping[str, Any]) -> PodView:
         terminating="deletionTimestamp" in metadata,
         restarts=sum(c.get("restartCount", 0) for c in _containers(status)),
         failure=None if ready else _failure(status, conditions),
+        node=pod.get("spec", {}).get("nodeName", ""),
+        preflight=_preflight(status),
         owner=next((r["name"] for r in references if r.get("controller")), ""),
     )
+
+
+def _preflight(status: Mapping[str, Any]) -> PreflightResult | None:
+    for container in status.get("initContainerStatuses") or ():
+        if container["name"] == CONTAINER:
+            for state in (container.get("state"), container.get("lastState")):
+                ended = (state or {}).get("terminated")
+                if ended is not None:
+                    return parse(ended.get("message") or "")
+    return None
 
 
 def _containers(status: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
@@ -88,6 +104,9 @@ def _container_failure(container: Mapping[str, Any]) -> Failure | None:
     restarts = container.get("restartCount", 0)
     turning = "terminated" in state or waiting == "CrashLoopBackOff" or restarts > 1
     if ended is not None and ended.get("exitCode", 0) != 0 and turning:
+        found = parse(ended.get("message") or "") if container["name"] == CONTAINER else None
+        if found is not None:
+            return Failure(found.reason, found.told)
         return Failure("CrashLoopBackOff", _ended(container["name"], ended))
     if waiting in _PULL:
         # The kubelet's own text alternates between the error and the back-off.

@@ -4,6 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
+TCP_FALLBACK: Final = "TCPFallback"
+PEER_UNREACHABLE: Final = "PeerUnreachable"
 REASONS: Final = frozenset(
     {
         "Passed", "DeviceMissing", "PortDown", "LinkLayerMismatch", "GIDMissing", "MTUTooLow",
@@ -11,6 +13,9 @@ REASONS: Final = frozenset(
     }
 )  # fmt: skip
 """All that the preflight says; a pod's own text is never taken as a reason."""
+
+CONTAINER: Final = "rdma-preflight"
+"""Name of the init container that runs it."""
 
 _MAX_TEXT: Final = 1000
 
@@ -24,6 +29,11 @@ class PreflightResult:
     message: str
     hint: str
     devices: tuple[str, ...]
+
+    @property
+    def told(self) -> str:
+        """The message, and the hint where there is one."""
+        return f"{self.message}. {self.hint}" if self.hint else self.message
 
 
 def parse(text: str) -> PreflightResult | None:

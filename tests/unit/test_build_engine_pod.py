@@ -168,8 +168,8 @@ def test_affinities_never_forbid_a_node() -> None:
 
 
 def test_engines_wait_for_the_master_only_with_the_store() -> None:
-    assert "initContainers" not in pod(CUDA)
-    (wait,) = pod(merged(CUDA, STORE))["initContainers"]
+    assert "initContainers" not in pod(CPU)
+    *_, wait = pod(merged(CUDA, STORE))["initContainers"]
     assert wait["image"] == "registry.example/vllm:1"
     assert wait["command"][:2] == ["python3", "-c"]
     assert wait["command"][3:] == ["tiny-mooncake.ns.svc.cluster.local", "50051"]

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pd_operator.autoscale.decision import Reason
+from pd_operator.preflight import REASONS
 from pd_operator.status.conditions import ORDER
 from tools.paths import REPOSITORY
 
@@ -49,7 +50,7 @@ def reasons_in(path: Path) -> Iterator[str]:
 
 def reasons() -> set[str]:
     found = {reason for path in OPERATOR.rglob("*.py") for reason in reasons_in(path)}
-    return found | set(Reason) | KUBELETS | {"InvalidSpec"}
+    return found | set(Reason) | REASONS | KUBELETS | {"InvalidSpec"}
 
 
 def documented() -> set[str]:

@@ -34,7 +34,7 @@ def test_every_condition_is_of_the_generation_seen() -> None:
 
 def test_conditions_that_do_not_apply_are_absent() -> None:
     kinds = {c["type"] for c in compose.status(facts(), NOW)["conditions"]}
-    assert kinds == set(conditions.ORDER) - {"KVStoreReady", "SLOMet"}
+    assert kinds == set(conditions.ORDER) - {"KVStoreReady", "RDMAReady", "SLOMet"}
     store = {"mooncake": {"store": {"enabled": True, "segmentSize": "64Mi"}}}
     kinds = {c["type"] for c in compose.status(facts(spec={**AUTO, **store}), NOW)["conditions"]}
     assert kinds == set(conditions.ORDER)

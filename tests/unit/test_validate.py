@@ -243,6 +243,7 @@ BROKEN: dict[str, dict[str, Any]] = {
     "slo.ttft or slo.tpot must be set": at("autoscaling.mode", "Advise"),
     "rdma.resource and rdma.count are not": at("rdma", {"count": 1, "resources": {"a.b/c": 1}}),
     "keys of rdma.resources must be": at("rdma.resources", {"a b": 1}),
+    "rdma.fallback must be Never": at("rdma", {"fallback": "TCP", "preflight": {"enabled": False}}),
     "rdma.networks is not allowed": at("rdma", {"networks": ["a"], "hostNetwork": True}),
     "rdma is only allowed where": {"rdma": {"count": 1}, "kvTransfer": {"protocol": "tcp"}},
     "kvTransfer.protocol must be tcp": at("engine.device", "cpu"),

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from pd_operator.api.base import ApiModel, ResourceName, Rule
+from pd_operator.api.values import Quantity
 
 
 class MemoryRegistration(StrEnum):
@@ -13,6 +14,40 @@ class MemoryRegistration(StrEnum):
 
     PEERMEM = "Peermem"
     DMA_BUF = "DMABuf"
+
+
+class LinkLayer(StrEnum):
+    """What RDMA runs on."""
+
+    INFINIBAND = "InfiniBand"
+    ETHERNET = "Ethernet"
+
+
+class Fallback(StrEnum):
+    """What happens where RDMA cannot work."""
+
+    NEVER = "Never"
+    TCP = "TCP"
+
+
+class PreflightSpec(ApiModel):
+    """Checks in each engine pod, before the engine starts."""
+
+    enabled: bool = True
+    """Whether devices, ports, GIDs and the limit of locked memory are checked. Default: true.
+
+    Becomes: the init container `rdma-preflight`, and the condition RDMAReady.
+    """
+    link_layer: LinkLayer | None = None
+    """What the ports must run on. Default: either.
+
+    Becomes: `--link-layer` of the preflight.
+    """
+    min_memlock: Quantity | None = None
+    """Memory that a process must at least be able to lock. Default: no limit at all.
+
+    Becomes: `--memlock-bytes` of the preflight.
+    """
 
 
 class RDMASpec(ApiModel):
@@ -98,6 +133,14 @@ class RDMASpec(ApiModel):
     Becomes: `WITH_NVIDIA_PEERMEM`: 1 or 0.
     """
 
+    fallback: Fallback = Fallback.NEVER
+    """`Never`: where RDMA cannot work, engines do not start. `TCP`: KV then travels over TCP, and
+    RDMAReady says so; only with connector Mooncake. Default: `Never`.
+
+    Becomes: `--fallback` of the preflight, which sets `MC_FORCE_TCP` in place of `MC_FORCE_HCA`.
+    """
+    preflight: PreflightSpec = PreflightSpec()
+
     @property
     def requested(self) -> dict[str, int]:
         """Resources that each engine pod asks for, by name."""
@@ -113,6 +156,12 @@ class RDMASpec(ApiModel):
             "!has(self.resources) || self.resources.all(k,"
             " k.size() <= 128 && k.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]'))",
             "keys of rdma.resources must be names like rdma/hca_shared_devices_a",
+        ),
+        Rule(
+            "!has(self.fallback) || self.fallback == 'Never' || !has(self.preflight)"
+            " || !has(self.preflight.enabled) || self.preflight.enabled",
+            "rdma.fallback must be Never where rdma.preflight.enabled is false: nothing would tell"
+            " that RDMA cannot work",
         ),
         Rule(
             "!has(self.networks) || self.networks.size() == 0"

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from pd_operator.api.status import Condition
 from pd_operator.checks.compatibility import version_warning
-from pd_operator.status import traffic, workloads
+from pd_operator.status import rdma, traffic, workloads
 from pd_operator.status.facts import Facts, Previous, Verdict
 
 _MESSAGE_MAX: Final = 4096
@@ -19,6 +19,7 @@ ORDER: Final = (
     "DecodeReady",
     "ProxyReady",
     "KVStoreReady",
+    "RDMAReady",
     "KVTransferVerified",
     "ScalingActive",
     "SLOMet",
@@ -37,6 +38,7 @@ def verdicts(facts: Facts, previous: Previous) -> dict[str, Verdict]:
         "DecodeReady": workloads.decode_ready(facts),
         "ProxyReady": workloads.proxy_ready(facts),
         "KVStoreReady": workloads.kv_store_ready(facts),
+        "RDMAReady": rdma.rdma_ready(facts),
         "KVTransferVerified": traffic.kv_transfer_verified(facts, previous),
         "ScalingActive": traffic.scaling_active(facts),
         "SLOMet": traffic.slo_met(facts, previous),

@@ -24,6 +24,7 @@ _BAD: Final = (
     "DecodeReady",
     "ProxyReady",
     "KVStoreReady",
+    "RDMAReady",
     "KVTransferVerified",
 )
 """Conditions whose new reason for being False is told."""

@@ -6,6 +6,7 @@ from pd_operator.build import names
 from pd_operator.build.launcher import COMMAND, launcher_mount, launcher_volume
 from pd_operator.build.parts.parallelism import leader_args, worker_args
 from pd_operator.build.parts.part import Part, Tier
+from pd_operator.build.parts.preflight import ENVIRONMENT, checked
 from pd_shared import labels, ports
 
 VLLM: Final = ("vllm", "serve")
@@ -21,7 +22,7 @@ def part(tier: Tier) -> Part:
     parallelism = tier.spec.parallelism
     grouped = parallelism.grouped
     return Part(
-        container={"command": [*COMMAND, "launch", *_group(tier), "--", *VLLM]},
+        container={"command": [*COMMAND, "launch", *_preflight(tier), *_group(tier), "--", *VLLM]},
         # Under hostNetwork the host's name is not the pod's.
         first_env={"POD_NAME": {"fieldRef": {"fieldPath": "metadata.name"}}} if grouped else {},
         volumes=(launcher_volume(tier.name),),
@@ -29,6 +30,10 @@ def part(tier: Tier) -> Part:
         ports=(("rendezvous", ports.GROUP), ("group", ports.GROUP_HEALTH)) if grouped else (),
         annotations={labels.GROUP_SIZE: str(parallelism.nodes)} if grouped else {},
     )
+
+
+def _preflight(tier: Tier) -> tuple[str, ...]:
+    return (f"--environment={ENVIRONMENT}",) if checked(tier.deployment.spec) else ()
 
 
 def _group(tier: Tier) -> tuple[str, ...]:
