@@ -37,7 +37,7 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
     (at("engine.trustRemoteCode", "yes"), ("spec.engine.trustRemoteCode", "boolean")),
     (at("prefill.gpuMemoryUtilization", 1.5),
      ("spec.prefill.gpuMemoryUtilization", "less than or equal to 1")),
-    (at("decode.gpuMemoryUtilization", 0),
+    (at("decode.gpuMemoryUtilization", 0.001),
      ("spec.decode.gpuMemoryUtilization", "greater than or equal to 0.01")),
     (at("decode.maxNumSeqs", 0), ("spec.decode.maxNumSeqs", "greater than or equal to 1")),
     (draft(method="Medusa"), ("spec.engine.speculative.method", '"Eagle3"')),

@@ -34,7 +34,12 @@ def parser_pod(image: str) -> Manifest:
                     "name": "parser",
                     "image": image,
                     "command": ["python3", "/work/in_engine.py", "/work/commands.json"],
-                    "env": [{"name": "HOME", "value": "/tmp"}, {"name": "USER", "value": "x"}],
+                    "env": [
+                        {"name": "HOME", "value": "/tmp"},
+                        {"name": "USER", "value": "x"},
+                        # Offline, vLLM would look for the weights of every example.
+                        {"name": "HF_HUB_OFFLINE", "value": "0"},
+                    ],
                     "volumeMounts": [{"name": "work", "mountPath": "/work"}],
                 }
             ],

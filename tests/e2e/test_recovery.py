@@ -106,6 +106,7 @@ def test_a_deleted_operator_pod_changes_nothing(kube: Kube, pair: Pair, operator
     until(lambda: kube.find("service", service, pair.namespace), 60, f"service {service}")
 
 
+@pytest.mark.timeout(900)
 def test_each_deleted_child_comes_back(kube: Kube, stored: Pair) -> None:
     """All children of all kinds are deleted one by one, each back before the next."""
     selector = f"{labels.DEPLOYMENT}={stored.name}"
@@ -122,7 +123,8 @@ def test_each_deleted_child_comes_back(kube: Kube, stored: Pair) -> None:
                 return found is not None and found["metadata"]["uid"] != uid
 
             until(back, 60, f"{kind} {name} anew")
-    kube.wait_ready(stored.name, stored.namespace)
+    # KV that went with a prefiller of the tests before is told for five minutes.
+    kube.wait_ready(stored.name, stored.namespace, 420)
 
     # The proxy Service has another address now.
     with reached(kube, stored.name, stored.namespace) as url:
