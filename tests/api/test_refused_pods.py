@@ -69,7 +69,7 @@ CASES: list[tuple[str, Any, tuple[str, ...]]] = [
     ),
     (
         "spec.prefill.volumeMounts",
-        [{"name": "v", "mountPath": "a"}],
+        [{"name": "v", "mountPath": "ab"}],
         ("spec.prefill.volumeMounts[0].mountPath", "should match"),
     ),
     (
