@@ -38,9 +38,10 @@ def _parsed(name: str, spec: dict[str, Any]) -> PDDeployment:
 @given(name=names(), spec=any_spec())
 def test_a_spec_without_problems_gives_acceptable_children(name: str, spec: dict[str, Any]) -> None:
     parsed = _parsed(name, spec)
-    found = problems(parsed)
+    if problems(parsed):
+        return  # such a spec is never built
     for manifest in children(parsed).values():
-        assert found or complaints(manifest) == []
+        assert complaints(manifest) == []
 
 
 @examples(100)
@@ -64,6 +65,7 @@ def test_likely_specs_give_children_of_the_schema(name: str, spec: dict[str, Any
 @examples(40)
 @given(name=names(), spec=likely_spec())
 def test_equal_specs_give_equal_children(name: str, spec: dict[str, Any]) -> None:
+    assume(not problems(_parsed(name, spec)))
     again = dict(reversed(spec.items()))
     assert desired(_parsed(name, spec), DEFAULTS) == desired(_parsed(name, again), DEFAULTS)
 

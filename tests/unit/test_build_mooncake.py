@@ -112,7 +112,7 @@ def test_ports() -> None:
     service = children(deployment(spec))["Service", "tiny-mooncake"]["spec"]["ports"]
     assert [port["port"] for port in service] == [50052, 8081]
     assert store_config(spec)["master_server_address"].endswith(":50052")
-    assert engine_pod(spec, DECODER)["initContainers"][0]["command"][-1] == "50052"
+    assert engine_pod(spec, DECODER)["initContainers"][-1]["command"][-1] == "50052"
 
 
 HA = {"mooncake": {"master": {"ha": {"etcd": {"endpoints": ["a:2379", "b:2379"]}, "replicas": 3}}}}

@@ -34,8 +34,8 @@ def test_a_tier_has_its_own_image() -> None:
 
 
 def test_init_containers_run_the_tiers_own_image() -> None:
-    (wait,) = engine_pod(merged(OWN_IMAGE, STORE), PREFILLER)["initContainers"]
-    assert wait["image"] == "registry.example/vllm:hopper"
+    found = engine_pod(merged(OWN_IMAGE, STORE), PREFILLER)["initContainers"]
+    assert [each["image"] for each in found] == ["registry.example/vllm:hopper"] * 2
 
 
 def test_both_images_are_part_of_the_pairing() -> None:
