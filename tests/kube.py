@@ -82,7 +82,7 @@ class Kube:
         conditions = found.get("status", {}).get("conditions", [])
         return next((c for c in conditions if c["type"] == kind), {})
 
-    def wait_ready(self, name: str, namespace: str, timeout: float = 180) -> Manifest:
+    def wait_ready(self, name: str, namespace: str, timeout: float = 300) -> Manifest:
         """Wait until a PDDeployment's latest generation is Ready; returns it."""
 
         def look() -> Manifest | None:
