@@ -88,7 +88,7 @@ def lint() -> bool:
 
 def unit() -> Job:
     """Begin the tests that need no cluster; those on it, which wait for engines, come first."""
-    command = ["nice", "-n", "15"] + _pytest("unit", "-q", "-m", f"not ({_CLUSTER})", "-n", "2")
+    command = ["nice", "-n", "15", *_pytest("unit", "-q", "-m", f"not ({_CLUSTER})", "-n", "2")]
     return Job("unit", command, _environment("unit"))
 
 
