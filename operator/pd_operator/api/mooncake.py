@@ -6,6 +6,7 @@ from pydantic import Field
 
 from pd_operator.api.base import ApiModel, ImageReference, Rule
 from pd_operator.api.store import StoreSpec
+from pd_shared import ports
 
 Port = Annotated[int, Field(ge=1024, le=65535)]
 
@@ -42,20 +43,21 @@ class HASpec(ApiModel):
 class MasterSpec(ApiModel):
     """The Mooncake master, which knows where each object of the store is."""
 
-    port: Port = 50051
+    port: Port = ports.MOONCAKE_RPC
     """Port of its RPC server. Default: 50051. Becomes: `--rpc_port`."""
-    metadata_port: Port = 8080
+    metadata_port: Port = ports.MOONCAKE_METADATA
     """Port of its HTTP metadata service. Default: 8080. Becomes: `--http_metadata_server_port`."""
     ha: HASpec | None = None
     """More than one master. Default: one, without etcd. Becomes: `--enable_ha`."""
 
     cel: ClassVar[tuple[Rule, ...]] = (
         Rule(
-            "(has(self.port) ? self.port : 50051)"
-            " != (has(self.metadataPort) ? self.metadataPort : 8080)"
-            " && (has(self.port) ? self.port : 0) != 9003"
-            " && (has(self.metadataPort) ? self.metadataPort : 0) != 9003",
-            "port and metadataPort must differ from one another and from 9003, the admin port",
+            f"(has(self.port) ? self.port : {ports.MOONCAKE_RPC})"
+            f" != (has(self.metadataPort) ? self.metadataPort : {ports.MOONCAKE_METADATA})"
+            f" && (has(self.port) ? self.port : 0) != {ports.MOONCAKE_ADMIN}"
+            f" && (has(self.metadataPort) ? self.metadataPort : 0) != {ports.MOONCAKE_ADMIN}",
+            "port and metadataPort must differ from one another and from"
+            f" {ports.MOONCAKE_ADMIN}, the admin port",
         ),
     )
 
