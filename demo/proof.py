@@ -23,5 +23,5 @@ def moved_tokens(kube: Kube, name: str, namespace: str) -> dict[str, float]:
     for pod in kube.list("pods", namespace, selector):
         pod_name = pod["metadata"]["name"]
         path = f"/api/v1/namespaces/{namespace}/pods/{pod_name}:{ports.HTTP}/proxy/metrics"
-        result[pod_name] = read_moved(kube.kubectl("get", "--raw", path))
+        result[pod_name] = read_moved(kube.raw(path))
     return result

@@ -1,5 +1,6 @@
 """kubectl and helm against the cluster under test, and waiting for what they show."""
 
+import http.client
 import json
 import os
 import subprocess
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from tests import kube_api
 from tools.paths import CLUSTER
 
 Manifest = dict[str, Any]
@@ -53,24 +55,49 @@ class Kube:
         text = manifest if isinstance(manifest, str) else json.dumps(manifest)
         return self.kubectl("apply", "-n", namespace, *options, "-f", "-", stdin=text)
 
+    def raw(self, path: str) -> str:
+        """What the API server answers at a path; CommandError where it refuses."""
+        return self._ask("GET", path)
+
+    def create(self, path: str, body: Manifest) -> None:
+        """Create an object at a path; CommandError with the API server's words where it refuses."""
+        self._ask("POST", path, body)
+
     def get(self, kind: str, name: str, namespace: str) -> Manifest:
         """One object; CommandError where there is none."""
-        result: Manifest = json.loads(
-            self.kubectl("get", kind, name, "-n", namespace, "-o", "json")
-        )
+        api = self._api()
+        if api is None:
+            text = self.kubectl("get", kind, name, "-n", namespace, "-o", "json")
+        else:
+            text = self._ask("GET", _resource(api, kind).path(namespace, name))
+        result: Manifest = json.loads(text)
         return result
 
     def find(self, kind: str, name: str, namespace: str) -> Manifest | None:
         """One object, or None where there is none."""
-        text = self.kubectl("get", kind, name, "-n", namespace, "-o", "json", "--ignore-not-found")
-        return json.loads(text) if text.strip() else None
+        try:
+            return self.get(kind, name, namespace)
+        except CommandError as error:
+            if "NotFound" in error.stderr:
+                return None
+            raise
 
     def list(self, kind: str, namespace: str, selector: str = "") -> list[Manifest]:
         """All objects of a kind (or kinds, comma-separated) that the selector matches."""
-        options = ["-l", selector] if selector else []
-        text = self.kubectl("get", kind, "-n", namespace, "-o", "json", *options)
-        items: list[Manifest] = json.loads(text)["items"]
-        return items
+        api = self._api()
+        if api is None:
+            options = ["-l", selector] if selector else []
+            text = self.kubectl("get", kind, "-n", namespace, "-o", "json", *options)
+            items: list[Manifest] = json.loads(text)["items"]
+            return items
+        found: list[Manifest] = []
+        for one in kind.split(","):
+            resource = _resource(api, one)
+            text = self._ask("GET", resource.path(namespace, selector=selector))
+            # The items of a list do not say what they are.
+            kinds = {"apiVersion": resource.api_version, "kind": resource.kind}
+            found += [kinds | item for item in json.loads(text)["items"]]
+        return found
 
     def patch(self, kind: str, name: str, namespace: str, patch: Manifest) -> None:
         """Merge a patch into an object."""
@@ -105,6 +132,26 @@ class Kube:
         lines = [f"{c['type']}={c['status']} {c['reason']}: {c['message']}" for c in conditions]
         return "\n".join([*lines, pods])
 
+    def _api(self) -> kube_api.Api | None:
+        try:
+            return kube_api.connect(self.kubeconfig)
+        except OSError as error:
+            raise CommandError(["read", str(self.kubeconfig)], "", str(error)) from error
+
+    def _ask(self, method: str, path: str, body: Manifest | None = None) -> str:
+        api = self._api()
+        if api is None:
+            verb = "get" if method == "GET" else "create"
+            given = ("-f", "-") if body is not None else ()
+            return self.kubectl(verb, "--raw", path, *given, stdin=json.dumps(body))
+        try:
+            answer = api.ask(method, path, body)
+        except (OSError, http.client.HTTPException) as error:
+            raise CommandError([method, path], "", f"no answer: {error!r}") from error
+        if answer.status >= 400:
+            raise CommandError([method, path], "", _refusal(answer))
+        return answer.text
+
     def _run(
         self, program: str, arguments: Sequence[str], stdin: str | None, timeout: float
     ) -> str:
@@ -121,6 +168,25 @@ class Kube:
         if done.returncode != 0:
             raise CommandError([program, *arguments], done.stdout, done.stderr)
         return done.stdout
+
+
+def _resource(api: kube_api.Api, name: str) -> kube_api.Resource:
+    try:
+        return api.resource(name)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise CommandError(["discover", name], "", f"no answer: {error!r}") from error
+    except KeyError as error:
+        words = f'the server doesn\'t have a resource type "{name}"'
+        raise CommandError(["discover", name], "", words) from error
+
+
+def _refusal(answer: kube_api.Answer) -> str:
+    """As kubectl says it."""
+    try:
+        status = json.loads(answer.text)
+        return f"Error from server ({status['reason']}): {status['message']}"
+    except (ValueError, KeyError, TypeError):
+        return f"Error from server: {answer.status} {answer.text}"
 
 
 def until(

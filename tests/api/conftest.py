@@ -1,6 +1,5 @@
 """The CRD on the API server, without the operator: these tests ask only what is accepted."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -57,7 +56,7 @@ def submit(kube: Kube, crd: str) -> Submit:
 
     def run(manifest: Manifest) -> str:
         try:
-            kube.kubectl("create", "--raw", path, "-f", "-", stdin=json.dumps(manifest))
+            kube.create(path, manifest)
         except CommandError as error:
             return error.stderr
         return ""

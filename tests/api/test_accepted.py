@@ -65,7 +65,7 @@ def test_nothing_is_added_to_the_spec(kube: Kube, crd: str) -> None:
 
 
 def test_crd_is_served_with_its_short_name_and_subresources(kube: Kube, crd: str) -> None:
-    resources = kube.kubectl("get", "--raw", "/apis/pd-operator.io/v1alpha1")
+    resources = kube.raw("/apis/pd-operator.io/v1alpha1")
     served = {item["name"]: item for item in yaml.safe_load(resources)["resources"]}
     assert served[PLURAL]["shortNames"] == ["pdd"]
     assert {f"{PLURAL}/status", f"{PLURAL}/scale"} <= set(served)

@@ -66,7 +66,7 @@ def _metrics(kube: Kube, pair: Pair, component: str, port: int) -> str:
     (pod,) = pods(kube, pair.name, pair.namespace, component)
     name = pod["metadata"]["name"]
     path = f"/api/v1/namespaces/{pair.namespace}/pods/{name}:{port}/proxy/metrics"
-    return kube.kubectl("get", "--raw", path)
+    return kube.raw(path)
 
 
 def test_nixl_over_tcp(kube: Kube, images: dict[str, str], operator: str) -> None:
