@@ -64,6 +64,16 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
          (f"args must not contain {flags[0]} where prefill.{field} or decode.{field} is set",))
         for field, flags in TIER_FLAGS.items() for tier in ("prefill", "decode")
     ),
+    *(
+        (at(tier, {field: VALUES[field], "args": [flag.replace("-", "_").replace("__", "--", 1)]}),
+         (f"spec.{tier}: Invalid value",
+          f"args of a tier must not contain {flags[0]} where {field} is set"))
+        for field, flags in TIER_FLAGS.items() for flag in flags for tier in ("prefill", "decode")
+    ),
+    *(
+        (at("decode.args", [flag]), ("on which both tiers must agree",))
+        for flags in ENGINE_FLAGS.values() for flag in flags
+    ),
 ]  # fmt: skip
 
 
@@ -91,6 +101,7 @@ def test_refused(submit: Submit, changes: dict[str, Any], expected: tuple[str, .
         ),
         merged(draft(method="Eagle", model="/m/e"), at("model.source.local.path", "/m/m")),
         merged(at("engine.dtype", "auto"), at("engine.args", ["--dtype-like", "-qx"])),
+        {"prefill": {"maxNumSeqs": 1}, "decode": {"args": ["--max-num-seqs=2"]}},
     ],
     ids=str,
 )

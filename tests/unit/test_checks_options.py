@@ -4,6 +4,8 @@ from typing import Any
 
 import pytest
 
+from pd_operator.api.engine import AGREED_FLAGS
+from pd_operator.api.options import ENGINE_FLAGS, TIER_FLAGS
 from pd_operator.validate import problems
 from tests.specs import CUDA, at, deployment, merged
 
@@ -49,6 +51,45 @@ def test_field_and_argument_that_say_the_same(
     ((field, message),) = found(with_args(changes, "--seed=1", argument))
     assert field == "spec.engine.args[1]"
     assert f"must not set {flag}: {path} sets it" in message
+
+
+TYPED = {
+    "gpuMemoryUtilization": 0.5, "maxNumSeqs": 8, "maxNumBatchedTokens": 2048,
+    "enforceEager": True, "prefixCaching": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("args_of", ["engine", "prefill", "decode"])
+@pytest.mark.parametrize("tier", ["prefill", "decode"])
+@pytest.mark.parametrize(
+    ("field", "flag"), [(field, flag) for field, flags in TIER_FLAGS.items() for flag in flags]
+)
+@pytest.mark.parametrize("spelling", ["--a-b", "--a_b", "--a-b=1", "beginning"])
+def test_field_of_a_tier_and_the_same_in_any_arguments(
+    field: str, flag: str, tier: str, args_of: str, spelling: str
+) -> None:
+    argument = {
+        "--a-b": flag,
+        "--a_b": "--" + flag[2:].replace("-", "_"),
+        "--a-b=1": f"{flag}=1",
+        "beginning": flag[:-1],
+    }[spelling]
+    changes = merged(at(f"{tier}.{field}", TYPED[field]), at(f"{args_of}.args", [argument]))
+    if args_of in ("engine", tier):
+        ((where, message),) = found(changes)
+        assert where == f"spec.{args_of}.args[0]"
+        assert f"spec.{tier}.{field} sets it" in message
+    else:
+        assert found(changes) == []
+
+
+@pytest.mark.parametrize("tier", ["prefill", "decode"])
+@pytest.mark.parametrize("flag", sorted(f for flags in ENGINE_FLAGS.values() for f in flags))
+def test_flag_of_a_field_of_the_engine_is_never_a_tiers(flag: str, tier: str) -> None:
+    ((where, message),) = found(at(f"{tier}.args", [flag]))
+    assert where == f"spec.{tier}.args[0]"
+    assert f"must not set {flag}: both tiers must agree on it" in message
+    assert flag in AGREED_FLAGS  # the API server says so too
 
 
 def test_argument_of_an_option_that_is_not_given() -> None:

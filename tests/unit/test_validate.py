@@ -313,6 +313,9 @@ BROKEN: dict[str, dict[str, Any]] = {
     **{f"args must not contain {flags[0]} where prefill.": merged(
         at("engine.args", [flags[0]]), option("decode", field)
     ) for field, flags in TIER_FLAGS.items()},
+    **{f"args of a tier must not contain {flags[0]} where": merged(
+        at("decode.args", [flags[0]]), option("decode", field)
+    ) for field, flags in TIER_FLAGS.items()},
     "speculative.model must be set": draft(method="Eagle3"),
     "where method is NGram: nothing": draft(method="NGram", model="org/a"),
     "speculative.revision and quantization": draft(method="MTP", revision="a"),

@@ -55,13 +55,20 @@ AGREED_FLAGS: Final = (
     "--max-lora-rank",
     "--max-model-len",
     "--model-impl",
+    "--no-enable-lora",
+    "--no-skip-tokenizer-init",
+    "--no-trust-remote-code",
     "--prefix-caching-hash-algo",
     "--quantization",
     "--skip-tokenizer-init",
+    "--spec-method",
+    "--spec-model",
+    "--spec-tokens",
     "--speculative-config",
     "--tokenizer",
     "--trust-remote-code",
     "-q",
+    "-sc",
 )
 """vLLM flags on which the KV's layout, the tokens or the answers depend: equal in both tiers."""
 

@@ -61,6 +61,17 @@ def engine_rules() -> tuple[Rule, ...]:
     )
 
 
+def own_rules() -> tuple[Rule, ...]:
+    """Rules of a tier: a typed field and its flag in the tier's own `args`."""
+    return tuple(
+        Rule(
+            f"!has(self.{field}) || !has(self.args) || !{_exists('self.args', flags)}",
+            f"args of a tier must not contain {flags[0]} where {field} is set: remove one of both",
+        )
+        for field, flags in TIER_FLAGS.items()
+    )
+
+
 def tier_rules() -> tuple[Rule, ...]:
     """Rules of the spec: a typed field of a tier and its flag in `engine.args`."""
     return tuple(

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from pd_operator.api.base import ApiModel, DnsSubdomain, ImageReference, ResourceName, Rule
 from pd_operator.api.engine import AGREED_FLAGS, OWNED_FLAGS, Arguments, spellings
+from pd_operator.api.options import own_rules
 from pd_operator.api.overrides import PodOverrides
 from pd_operator.api.parallelism import Parallelism
 from pd_operator.api.pods import Mounts, Variables, Volumes
@@ -188,6 +189,7 @@ class TierSpec(ApiModel):
 
     cel: ClassVar[tuple[Rule, ...]] = (
         map_keys("nodeSelector", "of labels like kubernetes.io/arch"),
+        *own_rules(),
         Rule(
             f"!has(self.args) || !self.args.exists(a, a.matches('{spellings(*OWNED_FLAGS)}'))",
             "args of a tier must not contain a flag that the operator sets:"

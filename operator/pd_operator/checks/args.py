@@ -1,7 +1,6 @@
 """`args` of the engine and of the tiers: flags that must not be there, in all their spellings.
 
-vLLM's parser takes `_` for `-`, `--flag=value`, `--flag.key=value` for one key of a JSON value,
-and any beginning of a flag that is unique.
+How vLLM's parser reads them: `pd_operator.checks.flags`.
 """
 
 import re
@@ -10,6 +9,7 @@ from typing import Final
 
 from pd_operator.api.deployment import PDDeployment
 from pd_operator.api.engine import AGREED_FLAGS, OWNED_FLAGS
+from pd_operator.checks.flags import flag_name, sets
 from pd_operator.checks.problem import Problem
 
 _REASON: Final = "ArgumentNotAllowed"
@@ -54,7 +54,6 @@ _REFUSED: Final = {
 _FAMILIES: Final = ("--data-parallel", "-dp")
 """Flags whose longer forms are refused as well."""
 
-_FLAG: Final = re.compile(r"--?[A-Za-z][^=.]*")
 _VALUE_BESIDE: Final = re.compile(r"(-[nr])[0-9]+")
 
 
@@ -70,10 +69,10 @@ def _list(path: str, arguments: Iterable[str], *, tier: bool) -> Iterator[Proble
     may_be_value = False
     for index, argument in enumerate(arguments):
         field = f"{path}[{index}]"
-        match = _FLAG.match(argument)
-        if match:
+        name = flag_name(argument)
+        if name:
             may_be_value = "=" not in argument
-            message = _flag_message(match[0], tier=tier)
+            message = _flag_message(name, argument, tier=tier)
         elif argument == "--" or not (argument.startswith("-") or may_be_value):
             message = (
                 f"must not be {argument!r}, a word without a flag: spec.model says what is served"
@@ -84,28 +83,25 @@ def _list(path: str, arguments: Iterable[str], *, tier: bool) -> Iterator[Proble
             yield Problem(_REASON, field, f"{field} {message}")
 
 
-def _flag_message(flag: str, *, tier: bool) -> str | None:
-    name, *value = flag.split(maxsplit=1)
-    refused = _refused(name) or (_agreed(name) if tier else None)
-    if refused:
-        return f"must not set {refused[0]}: {refused[1]}"
-    if value or name != flag:
+def _flag_message(name: str, argument: str, *, tier: bool) -> str | None:
+    # What switches a flag off sets it too.
+    for flag in (name, name.replace("--no-", "--", 1)):
+        refused = _refused(flag) or (_agreed(flag) if tier else None)
+        if refused:
+            return f"must not set {refused[0]}: {refused[1]}"
+    if argument[len(name) :][:1].isspace():
         return f"must be one word: write {name}=VALUE, or the value as the next element"
     return None
 
 
-def _agreed(flag: str) -> tuple[str, str] | None:
-    name = flag.replace("_", "-")
-    for agreed in AGREED_FLAGS:
-        # A short flag may have its value beside it; of a long one a beginning is enough.
-        same = agreed.startswith(name) if name.startswith("--") else name.startswith(agreed)
-        if same and name.startswith("--") == agreed.startswith("--"):
-            return agreed, _AGREED
+def _agreed(name: str) -> tuple[str, str] | None:
+    for flag in AGREED_FLAGS:
+        if sets(name, flag):
+            return flag, _AGREED
     return None
 
 
-def _refused(flag: str) -> tuple[str, str] | None:
-    name = flag.replace("_", "-")
+def _refused(name: str) -> tuple[str, str] | None:
     beside = _VALUE_BESIDE.fullmatch(name)
     if beside:
         name = beside[1]

@@ -1,38 +1,36 @@
 """Typed options of the engine: one flag of `vllm serve` each."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from pydantic.alias_generators import to_snake
+
+from pd_operator.api.base import ApiModel
+from pd_operator.api.options import ENGINE_FLAGS, TIER_FLAGS
 from pd_operator.build.parts.part import Part, Tier
 
 
 def part(tier: Tier) -> Part:
     """Only the options that are given: vLLM has defaults of its own."""
-    engine, spec = tier.deployment.spec.engine, tier.spec
-    agreed = {
-        "dtype": engine.dtype and engine.dtype.value,
-        "max-model-len": engine.max_model_len,
-        "block-size": engine.block_size,
-        "kv-cache-dtype": engine.kv_cache_dtype and engine.kv_cache_dtype.value,
-        "quantization": engine.quantization,
-        "trust-remote-code": engine.trust_remote_code,
-    }
-    own = {
-        "gpu-memory-utilization": spec.gpu_memory_utilization,
-        "max-num-seqs": spec.max_num_seqs,
-        "max-num-batched-tokens": spec.max_num_batched_tokens,
-        "enforce-eager": spec.enforce_eager,
-        "enable-prefix-caching": spec.prefix_caching,
-    }
-    flags = tuple(_flags(agreed))
-    return Part(args=(*flags, *_flags(own)), pairing={"options": list(flags)})
+    agreed = [flag for _, flag in typed("", tier.deployment.spec.engine, ENGINE_FLAGS)]
+    own = [flag for _, flag in typed("", tier.spec, TIER_FLAGS)]
+    return Part(args=(*agreed, *own), pairing={"options": agreed})
 
 
-def _flags(options: Mapping[str, Any]) -> Iterator[str]:
-    for name, value in options.items():
+def typed(
+    path: str, model: ApiModel, table: Mapping[str, tuple[str, ...]]
+) -> Iterator[tuple[str, str]]:
+    """Field and argument of each option of `model`, which is at `path`, that is given.
+
+    `table` is ENGINE_FLAGS or TIER_FLAGS; fields that are more than a value are left out.
+    """
+    for field, (flag, *others) in table.items():
+        value = getattr(model, to_snake(field))
+        where = f"{path}.{field}"
+        if value is None or isinstance(value, ApiModel):
+            continue
         if isinstance(value, bool):
-            yield f"--{name}" if value else f"--no-{name}"
+            yield where, flag if value else others[0]
         elif isinstance(value, float):
-            yield f"--{name}={value:g}"
-        elif value is not None:
-            yield f"--{name}={value}"
+            yield where, f"{flag}={value:g}"
+        else:
+            yield where, f"{flag}={value}"

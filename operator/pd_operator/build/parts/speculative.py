@@ -15,10 +15,11 @@ def part(tier: Tier) -> Part:
     spec = tier.deployment.spec.engine.speculative
     if spec is None:
         return Part()
-    config = speculative_config(spec)
     if not spec.on_both_tiers:
-        return Part() if tier.is_prefiller else Part(args=_argument(config))
-    return Part(args=_argument(config), pairing={"speculative": config})
+        return Part() if tier.is_prefiller else Part(args=(speculative_argument(spec),))
+    return Part(
+        args=(speculative_argument(spec),), pairing={"speculative": speculative_config(spec)}
+    )
 
 
 def speculative_config(spec: SpeculativeSpec) -> Manifest:
@@ -36,5 +37,6 @@ def speculative_config(spec: SpeculativeSpec) -> Manifest:
     return {key: value for key, value in given.items() if value is not None}
 
 
-def _argument(config: Manifest) -> tuple[str, ...]:
-    return (f"--speculative-config={canonical_json(config)}",)
+def speculative_argument(spec: SpeculativeSpec) -> str:
+    """The engine's argument."""
+    return f"--speculative-config={canonical_json(speculative_config(spec))}"
