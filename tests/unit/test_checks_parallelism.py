@@ -87,3 +87,11 @@ def test_pods_without_a_server_take_no_number_of_servers(flag: str) -> None:
     (problem,) = problems(deployment(merged(given, groups)))
     assert (problem.reason, problem.field) == ("ArgumentNotAllowed", "spec.engine.args[1]")
     assert problems(deployment(given)) == ()
+
+
+@pytest.mark.parametrize(("tier", "problem"), [("decode", True), ("prefill", False)])
+def test_the_other_tier_may_have_a_number_of_servers(tier: str, *, problem: bool) -> None:
+    groups = at("decode.parallelism", {"data": 2, "nodes": 2})
+    given = merged(merged(CUDA, groups), at(f"{tier}.args", ["--api-server-count=2"]))
+    fields = [found.field for found in problems(deployment(given))]
+    assert fields == (["spec.decode.args[0]"] if problem else [])

@@ -19,9 +19,15 @@ def args(*given: str) -> dict[str, Any]:
     return {"engine": {"args": list(given)}}
 
 
+def of_a_tier(*given: str) -> dict[str, Any]:
+    return {"decode": {"args": list(given)}}
+
+
 OLD = {"engine": {"version": "0.32.0"}}
 SPECULATOR = '--speculative-config={"method": "medusa", "num_speculative_tokens": 2}'
-NVFP4 = merged(args("--kv-cache-dtype", "nvfp4"), {"prefill": {"parallelism": {"tensor": 2}}})
+TWO_TO_ONE: dict[str, Any] = {"prefill": {"parallelism": {"tensor": 2}}}
+NVFP4 = merged(args("--kv-cache-dtype", "nvfp4"), TWO_TO_ONE)
+TYPED_NVFP4 = merged({"engine": {"kvCacheDtype": "nvfp4"}}, TWO_TO_ONE)
 THREE_TO_TWO = {
     "prefill": {"parallelism": {"tensor": 3}},
     "decode": {"parallelism": {"tensor": 2}},
@@ -31,17 +37,31 @@ SLEEP = args("--enable-sleep-mode")
 BROKEN = {
     "TwoConnectors": [merged(CUDA, {**STORE, **OLD}), merged(connector("Multi"), OLD)],
     "TensorRatio": [merged(CUDA, THREE_TO_TWO)],
-    "PackedKVHeads": [merged(CUDA, NVFP4), merged(connector("Nixl"), NVFP4)],
+    "PackedKVHeads": [
+        merged(CUDA, NVFP4),
+        merged(connector("Nixl"), NVFP4),
+        merged(CUDA, TYPED_NVFP4),
+        merged(merged(CUDA, args("--kv_cache_dt=NVFP4")), TWO_TO_ONE),
+    ],
     "LMCacheOnCPU": [connector("LMCache", CPU)],
-    "LMCacheHybrid": [merged(connector("LMCache"), args("--no_disable_hybrid_kv_cache_manager"))],
+    "LMCacheHybrid": [
+        merged(connector("LMCache"), args("--no_disable_hybrid_kv_cache_manager")),
+        merged(connector("LMCache"), of_a_tier("--no-disable-hybrid-kv-cache-manager")),
+    ],
     "LMCacheServerProtocol": [connector("LMCacheMP", protocol="rdma")],
     "SymmetricNixl": [connector("Nixl", symmetric=True)],
     "SleepMode": [
         merged(connector("MooncakeStore"), SLEEP),
         merged(connector("Mooncake", protocol="tcp"), SLEEP),
         merged(merged(CUDA, OLD), SLEEP),
+        merged(connector("Mooncake", protocol="tcp"), of_a_tier("--enable-sleep")),
     ],
-    "RemovedSpeculator": [merged(CUDA, args(SPECULATOR))],
+    "RemovedSpeculator": [
+        merged(CUDA, args(SPECULATOR)),
+        merged(CUDA, args("--speculative-config.method=mlp_speculator")),
+        merged(CUDA, args("-sc", '{"method": "medusa"}')),
+        merged(CUDA, args("--spec-method", "medusa")),
+    ],
 }
 FINE = [
     CPU,
@@ -84,10 +104,17 @@ def test_what_works_is_not_refused(spec: dict[str, Any]) -> None:
 def test_message_names_the_field_and_the_source(rule: Any) -> None:
     (first, *_) = BROKEN[rule.name]
     (found,) = [p for p in problems(deployment(first)) if f"[{rule.name}: " in p.message]
-    assert found.field == rule.field
+    assert found.field.startswith(rule.field)
     assert found.reason == rule.reason
     assert rule.source in found.message
-    assert rule.field in found.message
+    assert found.field in found.message
+
+
+def test_message_names_the_argument_that_breaks_the_rule() -> None:
+    spec = merged(connector("LMCache"), of_a_tier("--seed=1", "--no-disable-hybrid-kv-cache-m"))
+    (found,) = problems(deployment(spec))
+    assert found.field == "spec.decode.args[1]"
+    assert found.message.startswith(found.field)
 
 
 def test_rules_of_the_transfer_are_silent_where_nothing_is_transferred() -> None:

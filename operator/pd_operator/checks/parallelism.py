@@ -7,6 +7,7 @@ from pd_operator.api.deployment import PDDeployment
 from pd_operator.api.engine import Device
 from pd_operator.api.kv_transfer import Connector
 from pd_operator.api.parallelism import DBO_BACKENDS, ExpertParallelism, Parallelism
+from pd_operator.checks.flags import TIERS, given
 from pd_operator.checks.problem import Problem
 
 _API_SERVERS: Final = ("--api-server-count", "-asc")
@@ -33,18 +34,14 @@ def parallelism_problems(deployment: PDDeployment) -> Iterator[Problem]:
 
 def _api_servers(deployment: PDDeployment) -> Iterator[Problem]:
     spec = deployment.spec
-    if not (spec.prefill.parallelism.grouped or spec.decode.parallelism.grouped):
-        return
-    for index, argument in enumerate(spec.engine.args):
-        flag = argument.partition("=")[0].replace("_", "-")
-        if flag in _API_SERVERS:
-            field = f"spec.engine.args[{index}]"
-            yield Problem(
-                "ArgumentNotAllowed",
-                field,
-                f"{field} must not set {flag} where parallelism.nodes is more than 1: only leaders"
-                " have API servers, and vLLM stops at the start of the other pods",
-            )
+    grouped = [tier for tier in TIERS if getattr(spec, tier).parallelism.grouped]
+    for one in given(spec, *_API_SERVERS, tiers=grouped):
+        yield Problem(
+            "ArgumentNotAllowed",
+            one.field,
+            f"{one.field} must not set {one.name} where parallelism.nodes is more than 1: only"
+            " leaders have API servers, and vLLM stops at the start of the other pods",
+        )
 
 
 def _nodes(field: str, parallelism: Parallelism) -> Iterator[Problem]:
@@ -62,11 +59,11 @@ def _nodes(field: str, parallelism: Parallelism) -> Iterator[Problem]:
 
 
 def _cpu(field: str, parallelism: Parallelism) -> Iterator[Problem]:
-    for name, given in (
+    for name, asked in (
         ("pipeline", parallelism.pipeline > 1),
         ("expert.enabled", parallelism.expert.enabled),
     ):
-        if given:
+        if asked:
             yield Problem(
                 "ParallelismNeedsGPUs",
                 f"{field}.{name}",

@@ -6,7 +6,7 @@ A row here is checked at apply (`pd_operator.validate`) and told in docs/compati
 from collections.abc import Iterator
 
 from pd_operator.api.deployment import PDDeployment
-from pd_operator.checks.compatibility.rules import RULES
+from pd_operator.checks.compatibility.rules import RULES, Found
 from pd_operator.checks.compatibility.versions import KNOWN, known
 from pd_operator.checks.problem import Problem
 
@@ -21,9 +21,11 @@ def compatibility_problems(deployment: PDDeployment) -> Iterator[Problem]:
             continue
         if rule.connectors and spec.connector not in rule.connectors:
             continue
-        message = rule.broken(spec)
-        if message:
-            yield Problem(rule.reason, rule.field, f"{message} [{rule.name}: {rule.source}]")
+        broken = rule.broken(spec)
+        if broken:
+            found = broken if isinstance(broken, Found) else Found(rule.field, broken)
+            told = f"{found.message} [{rule.name}: {rule.source}]"
+            yield Problem(rule.reason, found.field, told)
 
 
 def version_warning(deployment: PDDeployment) -> str | None:

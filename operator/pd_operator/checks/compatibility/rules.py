@@ -7,8 +7,16 @@ from typing import Final
 from pd_operator.api.deployment import PDDeploymentSpec
 from pd_operator.api.engine import Device
 from pd_operator.api.kv_transfer import DIRECT, OVER_MOONCAKE, Connector, Protocol
-from pd_operator.checks.compatibility import flags
 from pd_operator.checks.compatibility.versions import PATCHED, number, patched
+from pd_operator.checks.flags import given, json_value
+
+
+@dataclass(frozen=True)
+class Found:
+    """What breaks a rule at another field than the rule's own."""
+
+    field: str
+    message: str
 
 
 @dataclass(frozen=True)
@@ -29,7 +37,7 @@ class CompatibilityRule:
     """What does not work, for a reader."""
     source: str
     """Where it is known from."""
-    broken: Callable[[PDDeploymentSpec], str | None]
+    broken: Callable[[PDDeploymentSpec], "str | Found | None"]
     """The message where the spec breaks it: names the field and what is allowed."""
     colocated: bool = False
     """Whether it applies in mode Colocated too."""
@@ -62,13 +70,14 @@ def _tensor_ratio(spec: PDDeploymentSpec) -> str | None:
 
 
 def _kv_format(spec: PDDeploymentSpec) -> str | None:
-    kind = flags.value(spec, "--kv-cache-dtype") or ""
     prefill, decode = spec.prefill.parallelism.tensor, spec.decode.parallelism.tensor
-    if "nvfp4" not in kind.lower() or prefill == decode:
+    packed = [k for k in given(spec, "--kv-cache-dtype") if "nvfp4" in k.value.lower()]
+    if not packed or prefill == decode:
         return None
     return (
         f"spec.prefill.parallelism.tensor ({prefill}) and spec.decode.parallelism.tensor"
-        f" ({decode}) must be equal with --kv-cache-dtype {kind}: its heads cannot be split anew"
+        f" ({decode}) must be equal with the KV cache in {packed[0].value}, as {packed[0].field}"
+        " says: its heads cannot be split anew"
     )
 
 
@@ -90,13 +99,14 @@ def _lmcache_mp_protocol(spec: PDDeploymentSpec) -> str | None:
     )
 
 
-def _lmcache_hybrid(spec: PDDeploymentSpec) -> str | None:
-    if not flags.given(spec, "--no-disable-hybrid-kv-cache-manager"):
-        return None
-    return (
-        "spec.engine.args must not have --no-disable-hybrid-kv-cache-manager with connector"
-        " LMCache, which knows one kind of KV cache alone; remove it"
-    )
+def _lmcache_hybrid(spec: PDDeploymentSpec) -> Found | None:
+    for one in given(spec, "--no-disable-hybrid-kv-cache-manager"):
+        return Found(
+            one.field,
+            f"{one.field} must not have --no-disable-hybrid-kv-cache-manager with connector"
+            " LMCache, which knows one kind of KV cache alone; remove it",
+        )
+    return None
 
 
 def _symmetric_nixl(spec: PDDeploymentSpec) -> str | None:
@@ -108,20 +118,24 @@ def _symmetric_nixl(spec: PDDeploymentSpec) -> str | None:
     )
 
 
-def _sleep(spec: PDDeploymentSpec) -> str | None:
-    if not flags.given(spec, "--enable-sleep-mode"):
+def _sleep(spec: PDDeploymentSpec) -> Found | None:
+    asked = given(spec, "--enable-sleep-mode")
+    if not asked:
         return None
+    field = asked[0].field
     if spec.uses_store:
-        return (
-            "spec.engine.args must not have --enable-sleep-mode where the Mooncake store is used:"
-            " it cannot give its memory back; remove it"
+        return Found(
+            field,
+            f"{field} must not have --enable-sleep-mode where the Mooncake store is used:"
+            " it cannot give its memory back; remove it",
         )
     found = number(spec.engine.version)
     if spec.kv_transfer.protocol is Protocol.RDMA and found is not None and found >= (0, 33, 0):
         return None
-    return (
-        "spec.engine.args may have --enable-sleep-mode only with spec.kvTransfer.protocol rdma and"
-        " a spec.engine.version of 0.33.0 or later; remove it"
+    return Found(
+        field,
+        f"{field} may have --enable-sleep-mode only with spec.kvTransfer.protocol rdma and"
+        " a spec.engine.version of 0.33.0 or later; remove it",
     )
 
 
@@ -129,13 +143,15 @@ _REMOVED: Final = ("medusa", "mlp_speculator")
 
 
 def _removed_speculator(spec: PDDeploymentSpec) -> str | None:
-    method = flags.json_value(spec, "--speculative-config").get("method")
+    named = {one.value for one in given(spec, "--spec-method")}
+    named.add(str(json_value(spec, "--speculative-config", "-sc").get("method")))
     found = number(spec.engine.version)
-    if method not in _REMOVED or found is None or found < (0, 33, 0):
+    removed = sorted(named.intersection(_REMOVED))
+    if not removed or found is None or found < (0, 33, 0):
         return None
     return (
-        f"spec.engine.args must not ask for the speculative method {method}: vLLM 0.33.0 removed"
-        " it; eagle, eagle3, mtp, ngram and draft_model are there"
+        f"spec.engine.args must not ask for the speculative method {removed[0]}: vLLM 0.33.0"
+        " removed it; eagle, eagle3, mtp, ngram and draft_model are there"
     )
 
 
