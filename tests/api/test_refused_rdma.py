@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.api.conftest import Submit
+from tests.specs import merged
 
 pytestmark = pytest.mark.cluster
 
@@ -55,3 +56,10 @@ def test_refused(submit: Submit, rdma: dict[str, Any], expected: str) -> None:
 )
 def test_accepted(submit: Submit, rdma: dict[str, Any]) -> None:
     assert submit(manifest(rdma)) == ""
+
+
+def test_partition_by_index_with_nixl(submit: Submit) -> None:
+    nixl = {"spec": {"kvTransfer": {"connector": "Nixl"}}}
+    message = submit(merged(manifest({"pkeyIndex": 1}), nixl))
+    assert "rdma.pkeyIndex is not allowed with connector Nixl" in message, message or "accepted"
+    assert submit(merged(manifest({"mtu": 1024, "trafficClass": 3}), nixl)) == ""

@@ -31,6 +31,34 @@ def test_variables(field: str, value: Any, expected: dict[str, str]) -> None:
     assert {name: after[name] for name in after.keys() - before.keys()} == expected
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("gidIndex", 3, {"UCX_IB_GID_INDEX": "3"}),
+        ("mtu", 1024, {"UCX_IB_PATH_MTU": "1024"}),
+        ("trafficClass", 106, {"UCX_IB_TRAFFIC_CLASS": "106"}),
+        ("serviceLevel", 0, {"UCX_IB_SL": "0"}),
+        ("memoryRegistration", "DMABuf", {"UCX_CUDA_COPY_DMABUF": "yes"}),
+        ("memoryRegistration", "Peermem", {"UCX_CUDA_COPY_DMABUF": "no"}),
+        ("devices", ["mlx5_0", "mlx5_1"], {"UCX_NET_DEVICES": "mlx5_0:1,mlx5_1:1"}),
+    ],
+)
+def test_variables_of_ucx(field: str, value: Any, expected: dict[str, str]) -> None:
+    nixl = at("kvTransfer.connector", "Nixl")
+    before = variables(merged(CUDA, nixl), DECODER)
+    after = variables(merged(rdma(**{field: value}), nixl), DECODER)
+    added = {name: after[name] for name in after.keys() - before.keys()}
+    assert {name: value for name, value in added.items() if name.startswith("UCX_")} == expected
+
+
+@pytest.mark.parametrize("connector", ["MooncakeStore", "LMCache", "Multi"])
+def test_variables_of_mooncake_are_those_of_every_connector_over_it(connector: str) -> None:
+    fields = {"mtu": 1024, "trafficClass": 1, "serviceLevel": 2, "pkeyIndex": 3, "gidIndex": 4}
+    found = variables(merged(rdma(**fields), at("kvTransfer.connector", connector)), DECODER)
+    given = [found[f"MC_{name}"] for name in ("MTU", "IB_TC", "IB_SL", "PKEY_INDEX", "GID_INDEX")]
+    assert given == ["1024", "1", "2", "3", "4"]
+
+
 def test_several_resources() -> None:
     container = engine_pod(rdma(resources={"rdma/b": 2, "rdma/a": 1}), DECODER)["containers"][0]
     asked = {"nvidia.com/gpu": "1", "rdma/a": "1", "rdma/b": "2"}

@@ -50,6 +50,7 @@ BROKEN = {
     ],
     "LMCacheServerProtocol": [connector("LMCacheMP", protocol="rdma")],
     "SymmetricNixl": [connector("Nixl", symmetric=True)],
+    "PartitionNixl": [merged(connector("Nixl"), {"rdma": {"pkeyIndex": 0}})],
     "SleepMode": [
         merged(connector("MooncakeStore"), SLEEP),
         merged(connector("Mooncake", protocol="tcp"), SLEEP),
@@ -75,6 +76,7 @@ FINE = [
     merged(CUDA, args("--speculative-config=no JSON")),
     merged(connector("Nixl"), args("--no-disable-hybrid-kv-cache-manager")),
     connector("LMCacheMP", protocol="tcp"),
+    merged(connector("MooncakeStore"), {"rdma": {"pkeyIndex": 1}}),
 ]
 
 

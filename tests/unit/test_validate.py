@@ -245,6 +245,9 @@ BROKEN: dict[str, dict[str, Any]] = {
     "keys of rdma.resources must be": at("rdma.resources", {"a b": 1}),
     "rdma.fallback must be Never": at("rdma", {"fallback": "TCP", "preflight": {"enabled": False}}),
     "rdma.networks is not allowed": at("rdma", {"networks": ["a"], "hostNetwork": True}),
+    "rdma.pkeyIndex is not allowed": {
+        "rdma": {"pkeyIndex": 1}, "kvTransfer": {"connector": "Nixl"},
+    },
     "rdma is only allowed where": {"rdma": {"count": 1}, "kvTransfer": {"protocol": "tcp"}},
     "kvTransfer.protocol must be tcp": at("engine.device", "cpu"),
     "must divide one another": {

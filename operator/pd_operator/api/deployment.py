@@ -98,6 +98,11 @@ class PDDeploymentSpec(ApiModel):
             "rdma is only allowed where kvTransfer.protocol is rdma",
         ),
         Rule(
+            "!has(self.rdma) || !has(self.rdma.pkeyIndex) || !has(self.kvTransfer)"
+            " || !has(self.kvTransfer.connector) || self.kvTransfer.connector != 'Nixl'",
+            "rdma.pkeyIndex is not allowed with connector Nixl: UCX takes a key, not an index",
+        ),
+        Rule(
             "!has(self.engine) || !has(self.engine.device) || self.engine.device != 'cpu'"
             " || (has(self.kvTransfer) && has(self.kvTransfer.protocol)"
             " && self.kvTransfer.protocol == 'tcp')",

@@ -113,24 +113,33 @@ class RDMASpec(ApiModel):
     Becomes: `MC_GID_INDEX`, `NCCL_IB_GID_INDEX` and `UCX_IB_GID_INDEX`.
     """
     mtu: Literal[512, 1024, 2048, 4096] | None = None
-    """Bytes of a packet on the wire, at most what the fabric has. Default: Mooncake's, 4096.
+    """Bytes of a packet on the wire, at most what the fabric has. Default: Mooncake's, 4096; with
+    connector Nixl the best of the device.
 
-    Becomes: `MC_MTU`.
+    Becomes: `MC_MTU`; with connector Nixl `UCX_IB_PATH_MTU`.
     """
     traffic_class: Annotated[int, Field(ge=0, le=255)] | None = None
-    """Traffic class of RoCE packets, which switches go by. Default: the driver's.
+    """Traffic class of RoCE packets, which switches go by. Default: the driver's; with
+    connector Nixl UCX's, 106 on RoCE v2.
 
-    Becomes: `MC_IB_TC`.
+    Becomes: `MC_IB_TC`; with connector Nixl `UCX_IB_TRAFFIC_CLASS`.
     """
     service_level: Annotated[int, Field(ge=0, le=15)] | None = None
-    """Service level of InfiniBand packets. Default: the driver's. Becomes: `MC_IB_SL`."""
+    """Service level of InfiniBand packets. Default: the driver's.
+
+    Becomes: `MC_IB_SL`; with connector Nixl `UCX_IB_SL`.
+    """
     pkey_index: Annotated[int, Field(ge=0, le=65535)] | None = None
-    """Entry of the port's table of partition keys. Default: 0. Becomes: `MC_PKEY_INDEX`."""
+    """Entry of the port's table of partition keys. Not with connector Nixl: UCX takes the key
+    itself (set `UCX_IB_PKEY` in engine.env). Default: 0.
+
+    Becomes: `MC_PKEY_INDEX`.
+    """
     memory_registration: MemoryRegistration | None = None
     """How a device reaches the memory of a GPU: by the module nvidia-peermem on the node, or by
-    DMA-BUF, which needs none. Default: Mooncake's own choice.
+    DMA-BUF, which needs none. Default: the library's own choice.
 
-    Becomes: `WITH_NVIDIA_PEERMEM`: 1 or 0.
+    Becomes: `WITH_NVIDIA_PEERMEM`: 1 or 0; with connector Nixl `UCX_CUDA_COPY_DMABUF`: no or yes.
     """
 
     fallback: Fallback = Fallback.NEVER

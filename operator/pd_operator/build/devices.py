@@ -28,3 +28,22 @@ def device_env(deployment: PDDeployment) -> dict[str, str]:
         "WITH_NVIDIA_PEERMEM": peermem,
     }
     return {name: str(value) for name, value in given.items() if value is not None}
+
+
+def ucx_env(deployment: PDDeployment) -> dict[str, str]:
+    """The same for UCX, but for the GID index, which `device_env` has, and the partition key.
+
+    UCX takes that key by its value. Names and values are those of UCX 1.20 as NIXL 1.5 brings it.
+    """
+    rdma = deployment.spec.rdma
+    if rdma is None:
+        return {}
+    way = rdma.memory_registration
+    given = {
+        "UCX_IB_PATH_MTU": rdma.mtu,
+        "UCX_IB_TRAFFIC_CLASS": rdma.traffic_class,
+        "UCX_IB_SL": rdma.service_level,
+        "UCX_CUDA_COPY_DMABUF": way and ("yes" if way is MemoryRegistration.DMA_BUF else "no"),
+        "UCX_NET_DEVICES": ",".join(f"{name}:1" for name in rdma.devices) or None,
+    }
+    return {name: str(value) for name, value in given.items() if value is not None}

@@ -5,6 +5,7 @@ from typing import Final
 from pd_operator.api.engine import Device
 from pd_operator.api.kv_transfer import Protocol
 from pd_operator.build.connectors.builder import Builder, abort_seconds, role
+from pd_operator.build.devices import ucx_env
 from pd_operator.build.manifest import Manifest
 from pd_operator.build.parts.part import Part, Tier
 from pd_shared import ports
@@ -47,8 +48,7 @@ def _ucx(tier: Tier) -> dict[str, str]:
     gpu = "" if spec.engine.device is Device.CPU else _ON_GPU
     if spec.kv_transfer.protocol is Protocol.TCP:
         return {"UCX_TLS": f"tcp{gpu}"}
-    devices = ",".join(f"{name}:1" for name in spec.rdma.devices) if spec.rdma else ""
-    return {"UCX_TLS": f"rc{gpu}", **({"UCX_NET_DEVICES": devices} if devices else {})}
+    return {"UCX_TLS": f"rc{gpu}", **ucx_env(tier.deployment)}
 
 
 BUILDER: Final = Builder(config, part)

@@ -118,6 +118,15 @@ def _symmetric_nixl(spec: PDDeploymentSpec) -> str | None:
     )
 
 
+def _partition_nixl(spec: PDDeploymentSpec) -> str | None:
+    if spec.rdma is None or spec.rdma.pkey_index is None:
+        return None
+    return (
+        "spec.rdma.pkeyIndex is not allowed with connector Nixl: UCX takes a partition key, not its"
+        " index; remove it, and set UCX_IB_PKEY in spec.engine.env to the key's value"
+    )
+
+
 def _sleep(spec: PDDeploymentSpec) -> Found | None:
     asked = given(spec, "--enable-sleep-mode")
     if not asked:
@@ -225,6 +234,16 @@ RULES: Final = (
         "kv_both with NIXL",
         "vLLM, NixlConnector: kv_both is deprecated",
         _symmetric_nixl,
+    ),
+    CompatibilityRule(
+        "PartitionNixl",
+        "FieldNotUsed",
+        "spec.rdma.pkeyIndex",
+        frozenset({Connector.NIXL}),
+        "all",
+        "a partition key by its index with NIXL",
+        "UCX, ib_iface.c: PKEY is a key",
+        _partition_nixl,
     ),
     CompatibilityRule(
         "SleepMode",
