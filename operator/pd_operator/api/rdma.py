@@ -102,7 +102,7 @@ class RDMASpec(ApiModel):
     """
     host_network: bool = False
     """Whether engine pods use the node's own network: no two of them on one node, old revisions
-    included, since their ports are the same. Default: false.
+    and those of other PDDeployments included, since their ports are the same. Default: false.
 
     Becomes: `hostNetwork`, `dnsPolicy`, `hostPort`s and a required anti-affinity of engine pods.
     """

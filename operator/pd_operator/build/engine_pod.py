@@ -7,6 +7,7 @@ from pd_operator.build import names
 from pd_operator.build.manifest import Manifest
 from pd_operator.build.parts import Part, Tier
 from pd_operator.build.parts.server import SHUTDOWN_SECONDS
+from pd_operator.build.port_plan import host_ports
 from pd_operator.build.quantities import canonical
 from pd_operator.build.security import engine_container, engine_pod
 
@@ -68,7 +69,7 @@ def _container(tier: Tier, part: Part) -> Manifest:
         "name": "engine",
         "args": list(part.args),
         "env": environment(part),
-        "ports": list(_ports(part)),
+        "ports": list(_ports(tier, part)),
         "startupProbe": _probe(
             ready, _STARTUP_PERIOD_SECONDS, _STARTUP_SECONDS // _STARTUP_PERIOD_SECONDS
         ),
@@ -83,11 +84,14 @@ def _container(tier: Tier, part: Part) -> Manifest:
     }
 
 
-def _ports(part: Part) -> Iterator[Manifest]:
-    for name, number in part.ports:
+def _ports(tier: Tier, part: Part) -> Iterator[Manifest]:
+    on_host = bool(part.pod.get("hostNetwork"))
+    known = {number for _, number in part.ports}
+    planned = ((port.name, port.number) for port in host_ports(tier)) if on_host else ()
+    for name, number in (*part.ports, *(port for port in planned if port[1] not in known)):
         # On the node's network the API server would add it: it says what the scheduler must keep
         # apart.
-        host = {"hostPort": number} if part.pod.get("hostNetwork") else {}
+        host = {"hostPort": number} if on_host else {}
         yield {"name": name, "containerPort": number, **host, "protocol": "TCP"}
 
 

@@ -27,6 +27,17 @@ def port_plan(tier: Tier, node_rank: int = 0) -> tuple[EnginePort, ...]:
     return tuple(_ports(tier, node_rank))
 
 
+def host_ports(tier: Tier) -> tuple[EnginePort, ...]:
+    """The ports of every pod of a replica together: what a pod on a node's network declares.
+
+    All pods of a tier are made from one template, and any of them may be the leader. The scheduler
+    puts no two pods with a port in common on one node, and every engine has HTTP: so engines on the
+    node's network never meet, whosever they are, nor anything else that declares such a port.
+    """
+    pods = range(tier.spec.parallelism.nodes)
+    return tuple(dict.fromkeys(port for rank in pods for port in port_plan(tier, rank)))
+
+
 def _ports(tier: Tier, node_rank: int) -> Iterator[EnginePort]:
     parallelism = tier.spec.parallelism
     connector = tier.deployment.spec.connector
@@ -34,9 +45,9 @@ def _ports(tier: Tier, node_rank: int) -> Iterator[EnginePort]:
     if leads:
         yield EnginePort("http", ports.HTTP)
     sends = tier.is_prefiller or tier.deployment.spec.kv_transfer.symmetric
-    if leads and connector in _BOOTSTRAPPED and sends:
+    if leads and connector in _BOOTSTRAPPED and sends and not tier.colocated:
         yield EnginePort("bootstrap", ports.BOOTSTRAP)
-    if connector is Connector.NIXL:
+    if connector is Connector.NIXL and not tier.colocated:
         # vLLM adds the rank's index among all of the replica to the first port.
         first = node_rank * parallelism.data_per_pod
         for rank in range(first, first + parallelism.data_per_pod):

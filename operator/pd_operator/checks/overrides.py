@@ -9,6 +9,7 @@ from pd_operator.api.overrides import PodOverrides
 from pd_operator.api.tier import TierSpec
 from pd_operator.build.hashing import canonical_json
 from pd_operator.build.parts import Tier, operator_parts
+from pd_operator.build.port_plan import host_ports
 from pd_operator.checks.names import is_qualified_name
 from pd_operator.checks.pods import Owned, folder_taken, owned
 from pd_operator.checks.problem import Problem
@@ -59,7 +60,8 @@ def override_problems(deployment: PDDeployment) -> Iterator[Problem]:
 
 
 def _tier(deployment: PDDeployment, component: str, tier: TierSpec, patch: PodOverrides) -> Found:
-    parts = operator_parts(Tier(deployment, component, "cluster.local"))
+    of = Tier(deployment, component, "cluster.local")
+    parts = operator_parts(of)
     yield from _metadata(patch, {key for part in parts for key in part.annotations})
     if len(canonical_json(patch.spec).encode()) > MAX_BYTES:
         yield ".spec", f"must have at most {MAX_BYTES} bytes as JSON"
@@ -71,7 +73,9 @@ def _tier(deployment: PDDeployment, component: str, tier: TierSpec, patch: PodOv
     for key in patch.spec.keys() - ALLOWED:
         yield f".spec.{key}", f"must not be set; allowed are {', '.join(sorted(ALLOWED))}"
     own = owned(deployment, component)
+    # Containers of a pod share its network: ports that are not declared are taken all the same.
     ports = {number for part in parts for _, number in part.ports}
+    ports |= {port.number for port in host_ports(of)}
     mine = {str(c["name"]) for part in parts for c in part.init_containers}
     for kind in ("initContainers", "containers"):
         for path, container in _elements(f".spec.{kind}", patch.spec.get(kind, [])):
