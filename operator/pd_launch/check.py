@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 import resource
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 
 from pd_launch import environment
 from pd_launch.log import say
+from pd_launch.peers import silent
 from pd_launch.preflight import Wanted, check, falling_back, with_peers
 from pd_launch.sysfs import Roots
-
-_PEER_SECONDS = 3.0
 
 
 def preflight(arguments: Sequence[str]) -> int:
@@ -32,9 +30,7 @@ def preflight(arguments: Sequence[str]) -> int:
     roots = Roots(Path(found.sys), Path(found.proc), Path(found.dev))
     limit = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
     memlock = -1 if limit == resource.RLIM_INFINITY else limit
-    finding = with_peers(
-        check(wanted, roots, memlock), [peer for peer in found.peer if not _reachable(peer)]
-    )
+    finding = with_peers(check(wanted, roots, memlock), [p for p in found.peer if silent(p)])
     if found.fallback == "TCP":
         finding = falling_back(finding)
     say(f"preflight: {finding.reason}: {finding.message}")
@@ -60,7 +56,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--mtu", type=int)
     add("--memlock-bytes", type=int)
     add("--peermem", action="store_true", help="nvidia_peermem must be loaded")
-    add("--peer", action="append", default=[], help="HOST:PORT that is told when out of reach")
+    add(
+        "--peer",
+        action="append",
+        default=[],
+        help="HOST:PORT of the other tier, told when out of reach",
+    )
     add("--fallback", choices=("Never", "TCP"), default="Never")
     add("--result", default="/dev/termination-log")
     add("--environment", default="", help="file for the launcher's --environment")
@@ -77,12 +78,3 @@ def _write(path: str, text: str) -> bool:
         say(f"cannot write {path}: {error.strerror}")
         return False
     return True
-
-
-def _reachable(peer: str) -> bool:
-    host, _, port = peer.rpartition(":")
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), _PEER_SECONDS):
-            return True
-    except (OSError, ValueError, OverflowError):
-        return False

@@ -62,7 +62,7 @@ class Finding:
 
     @property
     def ok(self) -> bool:
-        """Whether RDMA can be used. A peer out of reach may be one that has not started yet."""
+        """Whether RDMA can be used. A peer out of reach may be one that has just gone."""
         return self.reason in (PASSED, PEER_UNREACHABLE)
 
     def json(self) -> str:
@@ -158,7 +158,7 @@ def with_peers(finding: Finding, unreachable: Sequence[str]) -> Finding:
     if not unreachable or finding.reason != PASSED:
         return finding
     peers = ", ".join(unreachable[:16])
-    hint = "Nothing waits for them; see NetworkPolicies when they stay away."
+    hint = "They refuse nothing and answer nothing: see NetworkPolicies, routes and firewalls."
     return Finding(PEER_UNREACHABLE, f"no answer from {peers}", hint, finding.devices)
 
 

@@ -19,8 +19,8 @@ def preflight(spec: dict[str, Any], component: str = DECODER) -> dict[str, Any] 
     return next((c for c in found if c["name"] == CONTAINER), None)
 
 
-def arguments(spec: dict[str, Any]) -> Any:
-    container = preflight(spec)
+def arguments(spec: dict[str, Any], component: str = DECODER) -> Any:
+    container = preflight(spec, component)
     assert container is not None
     command = container["command"]
     return _parser().parse_args(command[command.index("preflight") + 1 :])
@@ -85,3 +85,24 @@ def test_a_fallback_that_could_not_be_taken_is_refused(spec: dict[str, Any]) -> 
 
 def test_a_fallback_of_mooncake_is_fine() -> None:
     assert problems(deployment(merged(CUDA, {"rdma": {"fallback": "TCP"}}))) == ()
+
+
+@pytest.mark.parametrize(
+    ("connector", "of_prefiller", "of_decoder"),
+    [
+        ("Mooncake", "tiny-decoder.ns.svc.cluster.local:8000",
+         "tiny-prefiller.ns.svc.cluster.local:8998"),
+        ("Multi", "tiny-decoder.ns.svc.cluster.local:8000",
+         "tiny-prefiller.ns.svc.cluster.local:8998"),
+        ("Nixl", "tiny-decoder.ns.svc.cluster.local:8000",
+         "tiny-prefiller.ns.svc.cluster.local:5600"),
+        ("MooncakeStore", None, None),
+        ("LMCache", None, None),
+    ],
+)  # fmt: skip
+def test_engines_that_talk_to_one_another_look_for_the_other_tier(
+    connector: str, of_prefiller: str | None, of_decoder: str | None
+) -> None:
+    spec = merged(CUDA, {"kvTransfer": {"connector": connector}})
+    for component, peer in ((PREFILLER, of_prefiller), (DECODER, of_decoder)):
+        assert arguments(spec, component).peer == ([peer] if peer else [])

@@ -34,7 +34,8 @@ class PreflightSpec(ApiModel):
     """Checks in each engine pod, before the engine starts."""
 
     enabled: bool = True
-    """Whether devices, ports, GIDs and the limit of locked memory are checked. Default: true.
+    """Whether devices, ports, GIDs and the limit of locked memory are checked, and that the other
+    tier's pods, where there are any, answer over TCP. Default: true.
 
     Becomes: the init container `rdma-preflight`, and the condition RDMAReady.
     """

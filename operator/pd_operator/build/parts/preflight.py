@@ -3,13 +3,15 @@
 from typing import Final
 
 from pd_operator.api.deployment import PDDeploymentSpec
-from pd_operator.api.kv_transfer import Protocol
+from pd_operator.api.kv_transfer import DIRECT, Connector, Protocol
 from pd_operator.api.rdma import Fallback, MemoryRegistration, RDMASpec
 from pd_operator.api.values import quantity
+from pd_operator.build import names
 from pd_operator.build.launcher import COMMAND, launcher_mount
 from pd_operator.build.parts.part import Part, Tier
 from pd_operator.build.security import engine_container
 from pd_operator.preflight import CONTAINER
+from pd_shared import labels, ports
 
 _FOLDER: Final = "/run/pd-preflight"
 ENVIRONMENT: Final = f"{_FOLDER}/environment"
@@ -39,7 +41,7 @@ def part(tier: Tier) -> Part:
             {
                 "name": CONTAINER,
                 "image": tier.image,
-                "command": [*COMMAND, "preflight", *_arguments(rdma)],
+                "command": [*COMMAND, "preflight", *_arguments(rdma), *_peer(tier)],
                 # What init containers ask for does not add up with the engine's.
                 "resources": {
                     "requests": {"cpu": "10m", "memory": "32Mi", **devices},
@@ -68,3 +70,20 @@ def _arguments(rdma: RDMASpec) -> list[str]:
         *(["--peermem"] if peermem else []),
         f"--environment={ENVIRONMENT}",
     ]
+
+
+def _peer(tier: Tier) -> list[str]:
+    """The other tier, where engines talk to one another: by its headless Service, over TCP.
+
+    Engines agree on each transfer over TCP, whatever carries the KV.
+    """
+    connector = tier.deployment.spec.connector
+    if connector not in DIRECT:
+        return []
+    other = labels.DECODER if tier.is_prefiller else labels.PREFILLER
+    port = ports.HTTP
+    if not tier.is_prefiller:
+        port = ports.NIXL if connector is Connector.NIXL else ports.BOOTSTRAP
+    namespace = tier.deployment.metadata.namespace
+    host = names.service_host(names.tier(tier.name, other), namespace, tier.cluster_domain)
+    return [f"--peer={host}:{port}"]
