@@ -31,6 +31,7 @@ generate: setup ## Generate the CRD into crds/ and the chart, and docs/fields.md
 		crds/pddeployments.pd-operator.io.yaml charts/pd-operator/files/pddeployments.pd-operator.io.yaml
 	@PYTHONPATH=operator $(PYTHON) -m pd_operator.api.fields docs/fields.md
 	@PYTHONPATH=operator $(PYTHON) -m pd_operator.checks.compatibility.document docs/compatibility.md
+	@$(PYTHON) -m tools.pod_fields operator/pd_operator/checks/pod_fields.json
 
 images: setup ## Build the images (IMAGE=… for one only).
 	@$(PYTHON) -m tools.images build $(IMAGE)

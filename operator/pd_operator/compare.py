@@ -26,7 +26,9 @@ _KEYS: Final[dict[str, tuple[str, ...]]] = {
 """Lists that server-side apply merges by key: others may have added elements to them."""
 
 _KEY_DEFAULTS: Final = {"protocol": "TCP"}
-_QUANTITIES: Final = frozenset({"requests", "limits"})
+_QUANTITY_MAPS: Final = frozenset({"requests", "limits"})
+_QUANTITIES: Final = frozenset({"divisor", "sizeLimit"})
+"""Fields that the API server writes in a form of its own; an override may have any other."""
 
 
 def digest(manifest: Mapping[str, Any]) -> str:
@@ -39,11 +41,15 @@ def contains(live: Any, desired: Any, name: str = "") -> bool:
     if isinstance(desired, dict):
         if not isinstance(live, dict):
             return not desired and live is None
-        if name in _QUANTITIES:
+        if name in _QUANTITY_MAPS:
             return all(_same_quantity(live.get(key), value) for key, value in desired.items())
         return all(contains(live.get(key), value, key) for key, value in desired.items())
     if isinstance(desired, list | tuple):
         return _contains_list(live, desired, name)
+    return _same_quantity(live, desired) if name in _QUANTITIES else _same(live, desired)
+
+
+def _same(live: Any, desired: Any) -> bool:
     if live is None:
         # The API server leaves out what is empty.
         return desired in (None, "", False)

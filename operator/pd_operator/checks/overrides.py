@@ -11,6 +11,7 @@ from pd_operator.build.hashing import canonical_json
 from pd_operator.build.parts import Tier, operator_parts
 from pd_operator.build.port_plan import host_ports
 from pd_operator.checks.names import is_qualified_name
+from pd_operator.checks.pod_types import type_problems
 from pd_operator.checks.pods import Owned, folder_taken, owned
 from pd_operator.checks.problem import Problem
 from pd_shared import labels
@@ -66,7 +67,7 @@ def _tier(deployment: PDDeployment, component: str, tier: TierSpec, patch: PodOv
     if len(canonical_json(patch.spec).encode()) > MAX_BYTES:
         yield ".spec", f"must have at most {MAX_BYTES} bytes as JSON"
         return
-    strange = list(_strange(".spec", patch.spec))
+    strange = list(_strange(".spec", patch.spec)) or list(type_problems(".spec", patch.spec))
     yield from strange
     if strange:
         return
