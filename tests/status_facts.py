@@ -3,6 +3,7 @@
 from typing import Any
 
 from pd_operator.autoscale.decision import Limit, Reason, TierDecision
+from pd_operator.autoscale.proof import Proof
 from pd_operator.observe import Manifest, Snapshot
 from pd_operator.outcome import Outcome
 from pd_operator.plan import Replicas
@@ -50,13 +51,21 @@ def told(kind: str, of: Facts) -> tuple[str, str]:
 
 
 def traffic(
-    expected: float, moved: float, settled: tuple[float, float] | None = None, **more: Any
+    expected: float,
+    moved: float,
+    settled: tuple[float, float] | None = None,
+    requests: float = 5,
+    lasting: bool = True,
+    **more: Any,
 ) -> Outlook:
+    proof = Proof(expected, moved, 0, *(settled or (expected, moved)), requests, lasting)
     view = TrafficView(
         kv_expected=expected,
         kv_moved=moved,
-        kv_settled_expected=expected if settled is None else settled[0],
-        kv_settled_moved=moved if settled is None else settled[1],
+        kv_settled_expected=proof.settled_expected,
+        kv_settled_moved=proof.settled_moved,
+        kv_moves=proof.moves,
+        kv_broken=proof.broken,
         **{"fresh": True, "requests": 5, **more},
     )
     return Outlook(traffic=view)

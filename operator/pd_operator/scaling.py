@@ -214,4 +214,6 @@ def _view(traffic: Traffic) -> TrafficView:
         fresh=traffic.fresh,
         kv_settled_expected=traffic.proof.settled_expected,
         kv_settled_moved=traffic.proof.settled_moved,
+        kv_moves=traffic.proof.moves,
+        kv_broken=traffic.proof.broken,
     )

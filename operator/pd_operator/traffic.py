@@ -32,6 +32,10 @@ class TrafficView:
     fresh: bool = False
     kv_settled_expected: float = 0.0
     kv_settled_moved: float = 0.0
+    kv_moves: bool = True
+    """Whether the settled tokens moved, but for a part that does not matter."""
+    kv_broken: bool = False
+    """Whether transfers are lost as a rule; with neither, some were lost, too few to judge."""
 
 
 @dataclass(frozen=True)

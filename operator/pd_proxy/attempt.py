@@ -174,7 +174,9 @@ class Attempt:
         if self.committed and not self._settled and tokens is not None and protocol is not None:
             self._settled = True
             expected = protocol.expected(tokens)
-            self._context.metrics.kv_expected.add(self.decoder.pod.name, expected)
+            metrics, decoder = self._context.metrics, self.decoder.pod.name
+            metrics.kv_expected.add(decoder, expected)
+            metrics.kv_expected_requests.add(decoder, 1 if expected else 0)
 
     def release_prefiller(self) -> None:
         """Nothing rests on the prefiller any more."""

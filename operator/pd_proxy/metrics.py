@@ -83,13 +83,20 @@ class Metrics:
         self.tpot = Histogram(names.TPOT_BUCKETS)
         self.e2e = Histogram(names.E2E_BUCKETS)
         self.kv_expected = Labelled("decoder")
+        self.kv_expected_requests = Labelled("decoder")
         self.kv_moved = Labelled("decoder")
         self.kv_cached = Labelled("decoder")
         self.kv_recomputed = Labelled("decoder")
 
     def forget_decoder(self, name: str) -> None:
         """Drop the series of a decoder that is gone for good."""
-        for metric in (self.kv_expected, self.kv_moved, self.kv_cached, self.kv_recomputed):
+        for metric in (
+            self.kv_expected,
+            self.kv_expected_requests,
+            self.kv_moved,
+            self.kv_cached,
+            self.kv_recomputed,
+        ):
             metric.values.pop(name, None)
 
     def text(
@@ -114,6 +121,7 @@ class Metrics:
             (names.RETRIES, self.retries),
             (names.FALLBACKS, self.fallbacks),
             (names.KV_EXPECTED_TOKENS, self.kv_expected),
+            (names.KV_EXPECTED_REQUESTS, self.kv_expected_requests),
             (names.KV_MOVED_TOKENS, self.kv_moved),
             (names.KV_CACHED_TOKENS, self.kv_cached),
             (names.KV_RECOMPUTED_TOKENS, self.kv_recomputed),

@@ -99,6 +99,7 @@ def test_reads_a_proxys_metrics() -> None:
         f"{metrics.REQUESTS_OFFERED} 7\n{metrics.PROMPT_TOKENS_OFFERED} 700\n"
         f'{metrics.IN_FLIGHT}{{tier="prefill"}} 1\n{metrics.IN_FLIGHT}{{tier="decode"}} 2\n'
         f'{metrics.KV_EXPECTED_TOKENS}{{decoder="d-0"}} 143\n'
+        f'{metrics.KV_EXPECTED_REQUESTS}{{decoder="d-0"}} 2\n'
         f'{metrics.KV_MOVED_TOKENS}{{decoder="d-0"}} 142\n'
         f"{metrics.COMPLETION_TOKENS} NaN\n"
         f'{metrics.REQUESTS}{{outcome="ok"}} 4\n{metrics.REQUESTS}{{outcome="client_error"}} 1\n'
@@ -108,5 +109,6 @@ def test_reads_a_proxys_metrics() -> None:
     assert (sample.refused, sample.ended) == (1, 5)
     assert (sample.in_flight_prefill, sample.in_flight_decode) == (1, 2)
     assert (sample.kv_expected, sample.kv_moved) == ({"d-0": 143}, {"d-0": 142})
+    assert sample.kv_requests == {"d-0": 2}
     assert sample.completion_tokens is None
     assert sample.ttft is None

@@ -5,8 +5,9 @@ from pd_operator.autoscale.sample import ProxySample
 from pd_operator.autoscale.window import History, Range
 
 
-def kv(expected: dict[str, float], moved: dict[str, float]) -> ProxySample:
-    return ProxySample(kv_expected=expected, kv_moved=moved, kv_recomputed={})
+def kv(expected: dict[str, float], moved: dict[str, float], requests: float = 0) -> ProxySample:
+    counted = {"d": requests}
+    return ProxySample(kv_expected=expected, kv_moved=moved, kv_recomputed={}, kv_requests=counted)
 
 
 def history(*points: tuple[str, float, ProxySample]) -> History:
@@ -78,3 +79,36 @@ def test_a_decoder_that_is_gone_and_a_bad_sample_change_nothing() -> None:
     )
     assert proof(one, WINDOW).expected == pytest.approx(120)
     assert proof(one, WINDOW).moved == pytest.approx(120)
+
+
+def traffic(*moved: float, each: float = 100.0) -> History:
+    """A request of `each` tokens every 15 s, and how much of each moved."""
+    points, total = [("a", 0.0, kv({"d": 0}, {"d": 0}))], 0.0
+    for number, tokens in enumerate(moved, 1):
+        total += tokens
+        points.append(("a", 15.0 * number, kv({"d": each * number}, {"d": total}, number)))
+    return history(*points)
+
+
+@pytest.mark.parametrize(
+    ("moved", "broken", "moves"),
+    [
+        ([100] * 20, False, True),
+        ([0] * 20, True, False),
+        # A wrong wire shows with the third request that has settled.
+        ([0] * 3 + [0] * 2, True, False),
+        ([0], False, True),  # not settled: nothing was expected yet
+        # One lost transfer of twenty, and of five.
+        ([100] * 9 + [0] + [100] * 10, False, True),
+        ([100] * 2 + [0] + [100] * 4, False, True),
+        ([100, 0, 0, 100, 100, 100, 0], False, False),
+        # One decoder of four is cut off.
+        ([100, 100, 100, 0] * 5, True, False),
+        # All of a burst were lost with a pod, and none since.
+        ([0] * 4 + [100] * 16, False, False),
+    ],
+)
+def test_one_loss_is_no_rule(moved: list[float], *, broken: bool, moves: bool) -> None:
+    window = Range(0, 15.0 * len(moved), 45)
+    result = proof(traffic(*moved), window)
+    assert (result.broken, result.moves) == (broken, moves)

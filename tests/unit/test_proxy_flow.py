@@ -242,6 +242,7 @@ async def test_wrong_wiring_shows_in_the_kv_metrics() -> None:
         assert (await r.complete("one two three")).status == 200
         await until(lambda: r.proxy.metrics.kv_recomputed.values["decoder-0"] == 3)
         assert await r.metric("pd_proxy_kv_expected_tokens_total", decoder="decoder-0") == 3
+        assert await r.metric("pd_proxy_kv_expected_requests_total", decoder="decoder-0") == 1
         assert await r.metric("pd_proxy_kv_moved_tokens_total", decoder="decoder-0") == 0
 
 

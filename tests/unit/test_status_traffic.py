@@ -19,8 +19,14 @@ from tests.status_facts import AUTO, NOW, condition, decision, facts, told, traf
         (traffic(0, 0), "Unknown", "NoTrafficYet"),
         (traffic(100, 100, fresh=False), "Unknown", "NoTrafficYet"),
         (traffic(100, 90), "True", "KVMoves"),
-        (traffic(100, 89), "False", "KVNotMoving"),
+        (traffic(100, 89, requests=40), "False", "KVNotMoving"),
         (traffic(100, 0), "False", "KVNotMoving"),
+        (traffic(100, 0, requests=3, lasting=False), "False", "KVNotMoving"),
+        # One transfer, or two, are no rule; nor is one long prompt among many.
+        (traffic(100, 0, requests=1, lasting=False), "Unknown", "TransferLost"),
+        (traffic(100, 50, requests=2), "Unknown", "TransferLost"),
+        (traffic(100, 66, requests=3), "Unknown", "TransferLost"),
+        (traffic(100, 50, requests=100, lasting=False), "Unknown", "TransferLost"),
         # The newest requests are counted before their tokens are.
         (traffic(100, 50, settled=(50, 50)), "True", "KVMoves"),
         (traffic(100, 50, settled=(0, 0)), "Unknown", "NoTrafficYet"),
@@ -35,6 +41,26 @@ def test_kv_that_does_not_move_makes_the_whole_not_ready() -> None:
     seen = facts(outlook=traffic(143, 0))
     assert told("Ready", seen) == ("False", "KVNotMoving")
     assert "0 of 143 prompt tokens moved" in condition("Ready", seen)["message"]
+
+
+@pytest.mark.parametrize("connector", ["Mooncake", "Nixl", "LMCache"])
+def test_the_message_names_the_connector(connector: str) -> None:
+    spec = {"kvTransfer": {"connector": connector}}
+    message = condition("KVTransferVerified", facts(spec=spec, outlook=traffic(9, 0)))["message"]
+    assert f"errors of connector {connector}," in message
+
+
+def test_a_lost_transfer_is_told_and_changes_no_verdict() -> None:
+    lost = traffic(143, 0, requests=1)
+    moves = compose.status(facts(outlook=traffic(100, 100)), NOW)
+    seen = facts(status=moves, outlook=lost)
+    assert told("KVTransferVerified", seen) == ("True", "TransferLost")
+    assert "0 of 143 prompt tokens moved" in condition("KVTransferVerified", seen)["message"]
+    assert told("Ready", seen)[0] == "True"
+    broken = compose.status(facts(outlook=traffic(100, 0)), NOW)
+    assert told("KVTransferVerified", facts(status=broken, outlook=lost)) == (
+        "False", "KVNotMoving",
+    )  # fmt: skip
 
 
 def test_without_traffic_the_last_verdict_stands() -> None:

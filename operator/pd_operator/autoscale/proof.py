@@ -9,6 +9,15 @@ from pd_operator.autoscale.window import Counter, History, Range, increase
 SETTLE_SECONDS = 30.0
 """A proxy counts a request at once, and what its decoder says of it only later."""
 
+MOVED_PART = 0.9
+"""Part of the expected prompt tokens that must have moved."""
+
+NOTHING_PART = 0.1
+"""Part of them that may have moved where the wire is taken for broken."""
+
+ENOUGH_REQUESTS = 3.0
+"""Requests whose loss says more than that one transfer was lost."""
+
 ByDecoder = Callable[[ProxySample], Mapping[str, float] | None]
 
 
@@ -24,23 +33,49 @@ class Proof:
     recomputed: float
     settled_expected: float
     settled_moved: float
+    settled_requests: float = 0.0
+    """Requests that expected those tokens; 0 where no proxy counts them."""
+    lasting: bool = False
+    """Whether too little moved in both halves of the range: what one lost transfer cannot do."""
+
+    @property
+    def moves(self) -> bool:
+        """Whether what was expected came, but for a part that does not matter."""
+        return self.settled_moved >= MOVED_PART * self.settled_expected
+
+    @property
+    def broken(self) -> bool:
+        """Whether transfers are lost as a rule: all of several, or some of many for a while."""
+        if self.settled_expected <= 0 or self.moves:
+            return False
+        moved = self.settled_moved / self.settled_expected
+        if self.settled_requests * (1 - moved) < ENOUGH_REQUESTS * (1 - NOTHING_PART):
+            return False
+        return self.lasting or moved <= NOTHING_PART
 
 
 def proof(history: History, window: Range) -> Proof:
     """The numbers of the range over all proxies and decoders."""
     settled = replace(window, end=window.end - SETTLE_SECONDS)
+    middle = (settled.start + settled.end) / 2
     moved = _told(history, window, lambda sample: sample.kv_moved)
-    cached = _told(history, window, lambda sample: sample.kv_cached)
 
-    def expected(within: Range) -> float:
+    def expected(within: Range, told: Range) -> float:
+        cached = _told(history, told, lambda sample: sample.kv_cached)
         return max(0.0, _sent(history, within, lambda sample: sample.kv_expected) - cached)
 
+    def lacks(half: Range) -> bool:
+        came = _told(history, half, lambda sample: sample.kv_moved)
+        return came < MOVED_PART * expected(half, half)
+
     return Proof(
-        expected=expected(window),
+        expected=expected(window, window),
         moved=moved,
         recomputed=_told(history, window, lambda sample: sample.kv_recomputed),
-        settled_expected=expected(settled),
+        settled_expected=expected(settled, window),
         settled_moved=moved,
+        settled_requests=_sent(history, settled, lambda sample: sample.kv_requests),
+        lasting=lacks(replace(settled, end=middle)) and lacks(replace(settled, start=middle)),
     )
 
 

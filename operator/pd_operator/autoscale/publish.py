@@ -61,6 +61,7 @@ def _newer(before: Traffic, after: Traffic, age: float) -> bool:
         (after.requests > 0 and before.requests == 0)
         or (after.proof.expected > 0 and before.proof.expected == 0)
         or (after.proof.settled_expected > 0 and before.proof.settled_expected == 0)
+        or (after.proof.broken and not before.proof.broken)
         or (after.fresh and not before.fresh)
     )
     if first:

@@ -14,7 +14,7 @@ class ProxySample:
     """Values at one moment; None where the proxy did not say, or said something unusable.
 
     Counters are totals since the proxy's start; histograms are in seconds; the KV counters are
-    prompt tokens by decoder pod.
+    prompt tokens by decoder pod, `kv_requests` the requests that expected some.
     """
 
     offered: float | None = None
@@ -30,6 +30,7 @@ class ProxySample:
     prefill: Histogram | None = None
     tpot: Histogram | None = None
     kv_expected: Mapping[str, float] | None = None
+    kv_requests: Mapping[str, float] | None = None
     kv_moved: Mapping[str, float] | None = None
     kv_recomputed: Mapping[str, float] | None = None
     kv_cached: Mapping[str, float] | None = None
@@ -55,6 +56,7 @@ def from_exposition(exposition: Exposition) -> ProxySample:
         prefill=exposition.histogram(metrics.PREFILL),
         tpot=exposition.histogram(metrics.TPOT),
         kv_expected=exposition.by_label(metrics.KV_EXPECTED_TOKENS, "decoder"),
+        kv_requests=exposition.by_label(metrics.KV_EXPECTED_REQUESTS, "decoder"),
         kv_moved=exposition.by_label(metrics.KV_MOVED_TOKENS, "decoder"),
         kv_recomputed=exposition.by_label(metrics.KV_RECOMPUTED_TOKENS, "decoder"),
         kv_cached=exposition.by_label(metrics.KV_CACHED_TOKENS, "decoder"),

@@ -3,13 +3,12 @@
 from typing import Final
 
 from pd_operator.api.autoscaling import Mode
+from pd_operator.api.status import Condition
 from pd_operator.api.values import duration_seconds
 from pd_operator.autoscale.decision import Reason, TierDecision
+from pd_operator.autoscale.proof import MOVED_PART
 from pd_operator.status.facts import Facts, Previous, Verdict
 from pd_operator.traffic import TrafficView
-
-MOVED_PART: Final = 0.9
-"""Part of the expected prompt tokens that must have moved."""
 
 _BLIND: Final = frozenset({Reason.NO_METRICS, Reason.STALE_METRICS})
 
@@ -28,6 +27,11 @@ def kv_transfer_verified(facts: Facts, previous: Previous) -> Verdict | None:
         kept = Verdict(last.status, last.reason, last.message)
     if not traffic.fresh or traffic.kv_expected <= 0:
         return kept
+    return _by_what_moved(facts, last, kept)
+
+
+def _by_what_moved(facts: Facts, last: Condition | None, kept: Verdict) -> Verdict:
+    traffic = facts.outlook.traffic
     minutes = round(traffic.window_seconds / 60)
     counts = (
         f"{traffic.kv_moved:.0f} of {traffic.kv_expected:.0f} prompt tokens moved"
@@ -39,14 +43,27 @@ def kv_transfer_verified(facts: Facts, previous: Previous) -> Verdict | None:
     # counts only where it was expected a while ago.
     if traffic.kv_settled_expected <= 0:
         return kept
-    if traffic.kv_settled_moved >= MOVED_PART * traffic.kv_settled_expected:
+    if traffic.kv_moves:
         return Verdict("True", "KVMoves", counts)
-    return Verdict(
-        "False",
-        "KVNotMoving",
-        f"{counts}: decoders compute the rest of each prompt again; look in the decoders' and"
-        " prefillers' logs for Mooncake errors, and whether their pods reach one another",
-    )
+    return _lost(facts, last, counts)
+
+
+def _lost(facts: Facts, last: Condition | None, counts: str) -> Verdict:
+    traffic = facts.outlook.traffic
+    lost = f"{counts}: decoders computed the rest again"
+    if traffic.kv_broken:
+        return Verdict(
+            "False",
+            "KVNotMoving",
+            f"{lost}; look in the decoders' and prefillers' logs for errors of connector"
+            f" {facts.deployment.spec.connector}, and whether their pods reach one another",
+        )
+    # One transfer may be lost with a pod, and a prompt that has not moved condemns no wire.
+    if last is None or last.status == "Unknown":
+        return Verdict("Unknown", "TransferLost", f"{lost}; too few requests to tell why")
+    if last.status == "False":
+        return Verdict(last.status, last.reason, lost)
+    return Verdict("True", "TransferLost", f"{lost}; a transfer was lost, and others were not")
 
 
 def scaling_active(facts: Facts) -> Verdict:
