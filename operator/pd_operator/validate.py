@@ -15,6 +15,7 @@ from pd_operator.checks.parallelism import parallelism_problems
 from pd_operator.checks.placement import placement_problems
 from pd_operator.checks.pods import pod_problems
 from pd_operator.checks.problem import Problem
+from pd_operator.checks.proxy import proxy_problems
 from pd_operator.checks.rdma import rdma_problems
 from pd_operator.checks.resources import resource_problems
 from pd_operator.checks.scaling import scaling_problems
@@ -44,4 +45,5 @@ def problems(deployment: PDDeployment) -> tuple[Problem, ...]:
         *scheduling_problems(deployment),
         *store_problems(deployment),
         *scaling_problems(deployment),
+        *proxy_problems(deployment),
     )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from pd_proxy.backends import Backend
-from pd_proxy.deadlines import Deadlines
+from pd_proxy.deadlines import NEVER, Deadlines
 from pd_proxy.http.headers import Headers
 from pd_proxy.measure import Measure
 from pd_proxy.metrics import Metrics
@@ -78,6 +78,8 @@ class Attempt:
         "decoder",
         "done",
         "handed",
+        "kv_deadline",
+        "kv_wait",
         "measure",
         "prefill",
         "prefill_rejected",
@@ -100,6 +102,9 @@ class Attempt:
         self.handed: asyncio.Future[bytes | None] | None = None
         """Where the decoder waits for it: the prefiller's answer, None where it gave none."""
         self.committed = False
+        self.kv_wait = NEVER
+        """How long after the prefiller's answer the decoder may take to begin, in seconds."""
+        self.kv_deadline = NEVER
         self.prefill_rejected = False
         self._settled = False
         self.prompt_tokens: int | None = None
@@ -144,6 +149,9 @@ class Attempt:
         self.prompt_tokens = tokens
         self.measure.prompt(tokens)
         self._settle()
+        self.kv_deadline = self._context.now() + self.kv_wait
+        if self.decode is not None and not self.committed:
+            self.decode.deadline = min(self.decode.deadline, self.kv_deadline)
         self.hand(answer)
 
     def hand(self, answer: bytes | None) -> None:

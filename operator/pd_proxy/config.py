@@ -1,22 +1,20 @@
 """The proxy's configuration file, checked strictly: what is not known is refused."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
-from pd_shared import labels
+from pd_proxy import values
+from pd_proxy.values import ConfigError
+
+__all__ = ["Address", "Config", "ConfigError", "Limits", "Timeouts", "load", "parse"]
 
 _KEYS: Final = (
-    "deployment", "namespace", "deploymentUid", "servedNames", "connector",
+    "deployment", "namespace", "deploymentUid", "servedNames",
     "listen", "admin", "timeouts", "limits",
 )  # fmt: skip
-
-
-class ConfigError(ValueError):
-    """The configuration cannot be used; `str()` names the key and what to do, in one line."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,10 @@ class Timeouts:
     """From arrival to the decoder's first byte."""
     between_tokens: float
     """Between two chunks of the decoder's answer."""
+    kv_wait: float = 60.0
+    """From the prefiller's answer to the first byte of a decoder's stream."""
+    drain: float = 120.0
+    """For requests in flight to end, after SIGTERM."""
 
 
 @dataclass(frozen=True)
@@ -85,87 +87,45 @@ def load(path: Path) -> Config:
 
 def parse(value: Any) -> Config:
     """The configuration in a JSON value; ConfigError names the key that is wrong."""
-    top = _section(
-        value,
-        "",
-        _KEYS,
-    )
-    timeouts = _section(
-        top["timeouts"],
-        "timeouts",
-        ("connect", "bootstrap", "prefill", "firstToken", "betweenTokens"),
-    )
-    limits = _section(
-        top["limits"], "limits", ("bodyBytes", "headerBytes", "connections", "inFlight")
-    )
-    # How KV moves is said by the pods' own annotation, so that both ways work in a rollout.
-    connector = _text(top["connector"], "connector")
-    if connector not in labels.CONNECTORS:
-        allowed = ", ".join(labels.CONNECTORS)
-        raise ConfigError(f"connector is {connector!r}; it must be one of {allowed}")
+    top = values.section(value, "", _KEYS)
     return Config(
-        deployment=_text(top["deployment"], "deployment"),
-        namespace=_text(top["namespace"], "namespace"),
-        deployment_uid=_text(top["deploymentUid"], "deploymentUid"),
-        served_names=_texts(top["servedNames"], "servedNames"),
+        deployment=values.text(top["deployment"], "deployment"),
+        namespace=values.text(top["namespace"], "namespace"),
+        deployment_uid=values.text(top["deploymentUid"], "deploymentUid"),
+        served_names=values.texts(top["servedNames"], "servedNames"),
         listen=_address(top["listen"], "listen"),
         admin=_address(top["admin"], "admin"),
-        timeouts=Timeouts(
-            connect=_seconds(timeouts["connect"], "timeouts.connect"),
-            bootstrap=_seconds(timeouts["bootstrap"], "timeouts.bootstrap"),
-            prefill=_seconds(timeouts["prefill"], "timeouts.prefill"),
-            first_token=_seconds(timeouts["firstToken"], "timeouts.firstToken"),
-            between_tokens=_seconds(timeouts["betweenTokens"], "timeouts.betweenTokens"),
-        ),
-        limits=Limits(
-            body_bytes=_count(limits["bodyBytes"], "limits.bodyBytes"),
-            header_bytes=_count(limits["headerBytes"], "limits.headerBytes"),
-            connections=_count(limits["connections"], "limits.connections"),
-            in_flight=_count(limits["inFlight"], "limits.inFlight"),
-        ),
+        timeouts=_timeouts(top["timeouts"]),
+        limits=_limits(top["limits"]),
     )
 
 
-def _section(value: Any, name: str, keys: tuple[str, ...]) -> Mapping[str, Any]:
-    where = f"{name}." if name else ""
-    if not isinstance(value, dict):
-        raise ConfigError(f"{name or 'the file'} must be an object")
-    if unknown := sorted(set(value) - set(keys)):
-        raise ConfigError(f"{where}{unknown[0]} is not known; known are {', '.join(keys)}")
-    if missing := [key for key in keys if key not in value]:
-        raise ConfigError(f"{where}{missing[0]} is missing")
-    return value
+def _timeouts(value: Any) -> Timeouts:
+    keys = ("connect", "bootstrap", "prefill", "firstToken", "betweenTokens")
+    given = values.section(value, "timeouts", keys, ("kvWait", "drain"))
+    seconds = {key: values.seconds(item, f"timeouts.{key}") for key, item in given.items()}
+    return Timeouts(
+        connect=seconds["connect"],
+        bootstrap=seconds["bootstrap"],
+        prefill=seconds["prefill"],
+        first_token=seconds["firstToken"],
+        between_tokens=seconds["betweenTokens"],
+        kv_wait=seconds.get("kvWait", Timeouts.kv_wait),
+        drain=seconds.get("drain", Timeouts.drain),
+    )
 
 
-def _text(value: Any, name: str) -> str:
-    if not isinstance(value, str) or not value:
-        raise ConfigError(f"{name} must be a text that is not empty")
-    return value
-
-
-def _texts(value: Any, name: str) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        raise ConfigError(f"{name} must be a list of texts")
-    return tuple(_text(item, f"{name}[{index}]") for index, item in enumerate(value))
+def _limits(value: Any) -> Limits:
+    keys = ("bodyBytes", "headerBytes", "connections", "inFlight")
+    given = values.section(value, "limits", keys)
+    return Limits(*(values.count(given[key], f"limits.{key}") for key in keys))
 
 
 def _address(value: Any, name: str) -> Address:
-    section = _section(value, name, ("host", "port"))
+    section = values.section(value, name, ("host", "port"))
     host, port = section["host"], section["port"]
     if not isinstance(host, str):
         raise ConfigError(f'{name}.host must be a text; "" means all addresses')
     if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= 65535:
         raise ConfigError(f"{name}.port must be a number from 0 to 65535")
     return Address(host, port)
-
-
-def _seconds(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
-        raise ConfigError(f"{name} must be a number of seconds above 0")
-    return float(value)
-
-
-def _count(value: Any, name: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigError(f"{name} must be a whole number above 0")
-    return value

@@ -70,6 +70,9 @@ class Handoff:
         attempt = Attempt(self._context, job.measure, decoder, prefiller)
         decode, prefill = legs
         protocol, body = attempt.protocol, job.completion
+        if body is not None and body.stream:
+            # One in one piece begins at its end: there it cannot be told what is waited for.
+            attempt.kv_wait = self._timeouts.kv_wait
         try:
             if prefiller is None or prefill is None or protocol is None or body is None:
                 job.measure.enter(names.TIER_DECODE)
@@ -139,7 +142,7 @@ class Handoff:
     def _send_prefill(
         self, job: Job, attempt: Attempt, prefiller: Backend, upstream: Upstream, bodies: Bodies
     ) -> None:
-        deadline = self._context.now() + self._timeouts.prefill
+        deadline = min(self._context.now() + self._timeouts.prefill, self._decode_deadline(job))
         leg = PrefillLeg(self._context, attempt, upstream, deadline)
         attempt.prefill = leg
         job.measure.enter(names.TIER_PREFILL)

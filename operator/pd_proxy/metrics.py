@@ -6,12 +6,6 @@ from typing import Final
 
 from pd_shared import metrics as names
 
-INTERNAL_ERRORS: Final = "pd_proxy_internal_errors_total"
-"""Errors in the proxy itself; a client got a 500 or a broken stream."""
-
-UNKNOWN_CONNECTORS: Final = "pd_proxy_unknown_connector_backends"
-"""Pods whose annotation names a connector that this proxy does not know: they are not paired."""
-
 CONTENT_TYPE: Final = b"content-type: text/plain; version=0.0.4; charset=utf-8\r\n"
 
 
@@ -113,7 +107,7 @@ class Metrics:
             (names.REQUESTS_OFFERED, self.offered),
             (names.PROMPT_TOKENS_OFFERED, self.prompt_tokens),
             (names.COMPLETION_TOKENS, self.completion_tokens),
-            (INTERNAL_ERRORS, self.internal_errors),
+            (names.INTERNAL_ERRORS, self.internal_errors),
         ):
             put("counter", name, [f"{name} {value}"])
         for name, labelled in (
@@ -138,8 +132,11 @@ class Metrics:
         )
         put(
             "gauge",
-            UNKNOWN_CONNECTORS,
-            [f'{UNKNOWN_CONNECTORS}{{tier="{t}"}} {n}' for t, n in unknown_connectors.items()],
+            names.UNKNOWN_CONNECTORS,
+            [
+                f'{names.UNKNOWN_CONNECTORS}{{tier="{t}"}} {n}'
+                for t, n in unknown_connectors.items()
+            ],
         )
         for name, histogram in (
             (names.TTFT, self.ttft),

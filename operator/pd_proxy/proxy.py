@@ -19,8 +19,6 @@ from pd_proxy.log import log
 from pd_proxy.metrics import Metrics
 from pd_proxy.protocols import protocols
 
-DRAIN_SECONDS: Final = 120.0
-"""How long requests in flight may take to end after SIGTERM."""
 LINGER_SECONDS: Final = 3.0
 """So long the port stays open after SIGTERM: not everybody knows yet that it will close."""
 _STEP_SECONDS: Final = 0.25
@@ -34,15 +32,17 @@ class Proxy:
     def __init__(
         self,
         config: Config,
-        drain_seconds: float = DRAIN_SECONDS,
+        drain_seconds: float | None = None,
         linger_seconds: float = LINGER_SECONDS,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self._config = config
-        self._drain_seconds = drain_seconds
+        self._drain_seconds = config.timeouts.drain if drain_seconds is None else drain_seconds
         self._linger_seconds = linger_seconds
         timeouts = config.timeouts
-        shortest = min(timeouts.prefill, timeouts.first_token, timeouts.between_tokens)
+        shortest = min(
+            timeouts.prefill, timeouts.kv_wait, timeouts.first_token, timeouts.between_tokens
+        )
         self._deadlines = Deadlines(min(_STEP_SECONDS, shortest / 4))
         self.metrics = Metrics()
         self.backends = Backends(protocols())

@@ -70,7 +70,7 @@ class Relay:
         self._held: list[bytes] | None = []
         self._held_size = 0
         self._events: EventStream | None = None
-        self.deadline = deadline
+        self.deadline = min(deadline, attempt.kv_deadline)
         context.deadlines.add(self)
 
     # The decoder's side.
@@ -157,7 +157,12 @@ class Relay:
         if attempt.prefill_rejected:
             attempt.fail(Failure("prefill_rejected", alone=True))
             return
-        attempt.decoder.failed(self._context.now())
+        now = self._context.now()
+        if attempt.kv_deadline <= now:
+            # Nobody is known to be at fault: the KV is lost, the way blocked, or the decoder busy.
+            attempt.fail(Failure("kv_timeout", attempt.prefiller, outcome=TIMEOUT))
+            return
+        attempt.decoder.failed(now)
         attempt.fail(Failure("decode_timeout", attempt.decoder, outcome=TIMEOUT))
 
     def _told_all(self) -> bool:

@@ -91,7 +91,6 @@ def _proxy(folder: Path, prefiller: int, decoder: int) -> Iterator[Proxy]:
                 "namespace": "bench",
                 "deploymentUid": "bench",
                 "servedNames": ["tiny"],
-                "connector": "Mooncake",
                 "listen": {"host": "127.0.0.1", "port": 0},
                 "admin": {"host": "127.0.0.1", "port": 0},
                 "timeouts": {

@@ -30,7 +30,6 @@ def settings(
             "namespace": "ns",
             "deploymentUid": "uid",
             "servedNames": ["tiny"],
-            "connector": "Mooncake",
             "listen": {"host": "127.0.0.1", "port": 0},
             "admin": {"host": "127.0.0.1", "port": 0},
             "timeouts": {**SECONDS, **(seconds or {})},

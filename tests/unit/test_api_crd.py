@@ -247,6 +247,20 @@ TWO_VALUES: dict[str, tuple[Any, Any]] = {
     "rdma.preflight.minMemlock": ("1Gi", "2Gi"),
     "proxy.replicas": (1, 3),
     "proxy.image": ("a", "b"),
+    **{
+        f"proxy.timeouts.{key}": ("10s", "20s")
+        for key in (
+            "connect",
+            "bootstrap",
+            "prefill",
+            "kvWait",
+            "firstToken",
+            "betweenTokens",
+            "drain",
+        )
+    },
+    **{f"proxy.limits.{key}": ("2Ki", "4Ki") for key in ("bodySize", "headerSize")},
+    **{f"proxy.limits.{key}": (1, 2) for key in ("connections", "inFlight")},
     "mooncake.image": ("a", "b"),
     "mooncake.store.enabled": (True, False),
     "mooncake.store.segmentSize": ("1Gi", "2Gi"),

@@ -29,17 +29,46 @@ def test_configuration() -> None:
         "namespace": "ns",
         "deploymentUid": "uid-1",
         "servedNames": ["org/model"],
-        "connector": "Mooncake",
         "listen": {"host": "", "port": 8000},
         "admin": {"host": "", "port": 9090},
         "timeouts": {
             "connect": 2.0, "bootstrap": 5.0, "prefill": 120.0, "firstToken": 150.0,
-            "betweenTokens": 60.0,
+            "betweenTokens": 60.0, "kvWait": 60.0, "drain": 120.0,
         },
         "limits": {
             "bodyBytes": 33554432, "headerBytes": 65536, "connections": 4096, "inFlight": 1024,
         },
     }  # fmt: skip
+
+
+def test_timeouts_and_limits() -> None:
+    found = config(
+        {
+            "proxy": {
+                "timeouts": {
+                    "connect": "500ms", "bootstrap": "1s", "prefill": "3m", "kvWait": "20s",
+                    "firstToken": "5m", "betweenTokens": "90s", "drain": "1h",
+                },
+                "limits": {
+                    "bodySize": "1Mi", "headerSize": "8Ki", "connections": 10, "inFlight": 5,
+                },
+            }
+        }
+    )  # fmt: skip
+    assert found["timeouts"] == {
+        "connect": 0.5, "bootstrap": 1.0, "prefill": 180.0, "kvWait": 20.0, "firstToken": 300.0,
+        "betweenTokens": 90.0, "drain": 3600.0,
+    }  # fmt: skip
+    assert found["limits"] == {
+        "bodyBytes": 1048576, "headerBytes": 8192, "connections": 10, "inFlight": 5,
+    }  # fmt: skip
+
+
+def test_timeouts_touch_no_engine() -> None:
+    changed = children(deployment(merged(CUDA, {"proxy": {"timeouts": {"prefill": "1m"}}})))
+    for key, manifest in children(deployment(CUDA)).items():
+        assert (changed[key] == manifest) is (key[1] != "tiny-proxy" or key[0] not in (
+            "Deployment", "ConfigMap"))  # fmt: skip
 
 
 def test_served_name() -> None:
@@ -75,6 +104,8 @@ def test_grace_period_covers_the_drain() -> None:
     (container,) = found["containers"]
     sleep = container["lifecycle"]["preStop"]["sleep"]["seconds"]
     assert found["terminationGracePeriodSeconds"] > sleep + 120
+    longer = pod(proxy({"proxy": {"timeouts": {"drain": "10m"}}}))
+    assert longer["terminationGracePeriodSeconds"] > sleep + 600
 
 
 def test_command_reads_the_mounted_file() -> None:

@@ -20,7 +20,6 @@ VALID: dict[str, Any] = {
     "namespace": "ns",
     "deploymentUid": "u",
     "servedNames": ["tiny"],
-    "connector": "Mooncake",
     "listen": {"host": "", "port": 8000},
     "admin": {"host": "", "port": 9090},
     "timeouts": {
@@ -38,12 +37,25 @@ def test_valid() -> None:
     assert parsed.served_names == ("tiny",)
 
 
-def test_what_the_operator_writes_is_accepted() -> None:
+def written() -> dict[str, Any]:
+    """What the operator writes for a deployment that says nothing of its proxy."""
     manifest = example("tiny-cpu")
     manifest["metadata"] |= {"namespace": "ns", "uid": "u"}
-    parsed = config.parse(json.loads(proxy_config(parse_deployment(manifest))))
-    assert parsed.deployment == manifest["metadata"]["name"]
+    result: dict[str, Any] = json.loads(proxy_config(parse_deployment(manifest)))
+    return result
+
+
+def test_what_the_operator_writes_is_accepted() -> None:
+    parsed = config.parse(written())
+    assert parsed.deployment == "tiny"
     assert parsed.deployment_uid == "u"
+
+
+def test_defaults_are_the_operators() -> None:
+    """What may be absent means what the operator writes where the spec says nothing."""
+    value = written()
+    del value["timeouts"]["kvWait"], value["timeouts"]["drain"]
+    assert config.parse(value) == config.parse(written())
 
 
 @pytest.mark.parametrize(
@@ -56,7 +68,8 @@ def test_what_the_operator_writes_is_accepted() -> None:
         (("timeouts", "prefill"), "5s", "timeouts.prefill"),
         (("limits", "inFlight"), 1.5, "limits.inFlight"),
         (("limits", "connections"), -1, "limits.connections"),
-        (("connector",), "Pigeon", "must be one of Mooncake, Nixl"),
+        (("connector",), "Mooncake", "connector is not known"),
+        (("timeouts", "kvWait"), 0, "timeouts.kvWait"),
         (("listen", "port"), 70000, "listen.port"),
         (("listen", "host"), None, "listen.host"),
         (("deployment",), "", "deployment"),

@@ -216,6 +216,33 @@ async def test_hanging_decoder_meets_its_deadline() -> None:
         await until(lambda: quiet(r))
 
 
+@pytest.mark.parametrize("connector", [labels.MOONCAKE_CONNECTOR, labels.NIXL])
+async def test_kv_that_does_not_come_is_not_waited_for(connector: str) -> None:
+    """Another dispatch does what the first one did not, long before the whole time is over."""
+    seconds = {"kvWait": 0.3, "firstToken": 60.0}
+    async with rig(prefillers=2, seconds=seconds, connector=connector) as r:
+        r.decoders[0].faults.slow_kv = 3600.0
+        asking = asyncio.create_task(r.complete("p", stream=True))
+        await until(lambda: len(r.decoders[0].seen) == 1)
+        r.decoders[0].faults.slow_kv = 0.0
+        reply = await asking
+        assert right(reply, "p")
+        assert await r.metric("pd_proxy_retries_total", reason="kv_timeout") == 1
+        first, second = (len(p.seen) for p in r.prefillers)
+        assert (first, second) == (1, 1)
+        assert r.decoders[0].aborted == 1
+        await until(lambda: quiet(r))
+
+
+async def test_kv_that_never_comes_ends_with_a_decoder_alone() -> None:
+    async with rig(seconds={"kvWait": 0.2, "firstToken": 60.0}) as r:
+        r.decoders[0].faults.slow_kv = 3600.0
+        reply = await r.complete("p", stream=True)
+        assert right(reply, "p")
+        assert "x-pd-prefiller" not in reply.headers
+        assert await r.metric("pd_proxy_fallbacks_total", reason="prefill_failed") == 1
+
+
 async def test_stalled_stream_meets_its_deadline() -> None:
     async with rig(seconds=TINY) as r:
         r.decoders[0].faults.stall_after_tokens = 2

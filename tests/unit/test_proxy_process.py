@@ -45,7 +45,7 @@ async def test_every_metric_is_there_and_well_formed() -> None:
         ]
         for name in wanted:
             assert families[name.removesuffix("_total")].samples, name
-        assert len(wanted) == 16
+        assert len(wanted) == 18
         sample = read(text)
         assert sample.offered == 2
         assert sample.kv_expected == {"decoder-0": 2}
@@ -133,7 +133,6 @@ def _config(tmp_path: Path) -> Path:
                 "namespace": "ns",
                 "deploymentUid": "u",
                 "servedNames": ["tiny"],
-                "connector": "Mooncake",
                 "listen": {"host": "127.0.0.1", "port": 0},
                 "admin": {"host": "127.0.0.1", "port": 0},
                 "timeouts": SECONDS,

@@ -319,6 +319,8 @@ BROKEN: dict[str, dict[str, Any]] = {
     **{f"args of a tier must not contain {flags[0]} where": merged(
         at("decode.args", [flags[0]]), option("decode", field)
     ) for field, flags in TIER_FLAGS.items()},
+    **{f"timeouts.{field} must be from": at(f"proxy.timeouts.{field}", "2h") for field in (
+        "connect", "bootstrap", "prefill", "kvWait", "firstToken", "betweenTokens", "drain")},
     "speculative.model must be set": draft(method="Eagle3"),
     "where method is NGram: nothing": draft(method="NGram", model="org/a"),
     "speculative.revision and quantization": draft(method="MTP", revision="a"),
@@ -331,6 +333,23 @@ BROKEN: dict[str, dict[str, Any]] = {
         draft(method="Eagle", model="org/a"), at("model.source", {"pvc": {"claimName": "c"}})
     ),
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "allowed"),
+    [
+        ("timeouts.connect", "9ms", "from 10ms to 1h"),
+        ("timeouts.drain", "61m", "from 10ms to 1h"),
+        ("limits.bodySize", "65Mi", "from 1Ki to 64Mi"),
+        ("limits.bodySize", "1k", "from 1Ki to 64Mi"),
+        ("limits.bodySize", "2048.5", "from 1Ki to 64Mi"),
+        ("limits.headerSize", "2Mi", "from 1Ki to 1Mi"),
+    ],
+)
+def test_proxys_deadlines_and_sizes(field: str, value: str, allowed: str) -> None:
+    (problem,) = found(at(f"proxy.{field}", value))
+    assert problem.field == f"spec.proxy.{field}"
+    assert allowed in problem.message
 
 
 MESSAGES = sorted(rule.message for model in ApiModel.__subclasses__() for rule in model.cel)

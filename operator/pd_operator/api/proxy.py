@@ -5,6 +5,8 @@ from typing import Annotated
 from pydantic import Field
 
 from pd_operator.api.base import ApiModel, ImageReference
+from pd_operator.api.proxy_limits import ProxyLimits
+from pd_operator.api.proxy_timeouts import ProxyTimeouts
 
 
 class ProxySpec(ApiModel):
@@ -17,3 +19,5 @@ class ProxySpec(ApiModel):
 
     Becomes: the image of the container `proxy`.
     """
+    timeouts: ProxyTimeouts = ProxyTimeouts()
+    limits: ProxyLimits = ProxyLimits()

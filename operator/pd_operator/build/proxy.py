@@ -1,8 +1,10 @@
 """The proxy's Deployment."""
 
+import math
 from typing import Final
 
 from pd_operator.api.deployment import PDDeployment
+from pd_operator.api.values import duration_seconds
 from pd_operator.build import names
 from pd_operator.build.hashing import short_hash
 from pd_operator.build.manifest import Manifest, child, child_labels, selector
@@ -18,8 +20,8 @@ CONFIG_HASH: Final = f"{labels.GROUP}/config-hash"
 DEFAULT_REPLICAS: Final = 2
 _CONFIG_FOLDER: Final = "/etc/pd-proxy"
 _PRE_STOP_SECONDS: Final = 5
-_GRACE_SECONDS: Final = 150
-"""preStop, then up to 120 s in which the proxy lets requests end, then some to spare."""
+_SPARE_SECONDS: Final = 25
+"""Of the grace period, beside preStop and the time in which the proxy lets requests end."""
 
 
 def proxy_deployment(deployment: PDDeployment, image: str) -> Manifest:
@@ -53,13 +55,14 @@ def proxy_deployment(deployment: PDDeployment, image: str) -> Manifest:
 
 def _pod(deployment: PDDeployment, image: str) -> Manifest:
     name = deployment.metadata.name
+    drain = math.ceil(duration_seconds(deployment.spec.proxy.timeouts.drain))
     return {
         "serviceAccountName": names.proxy(name),
         **pull_secrets(deployment),
         "automountServiceAccountToken": True,
         "enableServiceLinks": False,
         "securityContext": restricted_pod(),
-        "terminationGracePeriodSeconds": _GRACE_SECONDS,
+        "terminationGracePeriodSeconds": _PRE_STOP_SECONDS + drain + _SPARE_SECONDS,
         "topologySpreadConstraints": [
             {
                 "maxSkew": 1,

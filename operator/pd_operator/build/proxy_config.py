@@ -4,6 +4,9 @@ import json
 from typing import Final
 
 from pd_operator.api.deployment import PDDeployment
+from pd_operator.api.proxy_limits import ProxyLimits
+from pd_operator.api.proxy_timeouts import ProxyTimeouts
+from pd_operator.api.values import duration_seconds, quantity
 from pd_operator.build import names
 from pd_operator.build.manifest import Manifest, child
 from pd_shared import labels, ports
@@ -20,22 +23,10 @@ def proxy_config(deployment: PDDeployment) -> str:
             "namespace": deployment.metadata.namespace,
             "deploymentUid": deployment.metadata.uid,
             "servedNames": [model.served_name or model.id],
-            "connector": deployment.spec.kv_transfer.connector.value,
             "listen": {"host": "", "port": ports.HTTP},
             "admin": {"host": "", "port": ports.PROXY_ADMIN},
-            "timeouts": {
-                "connect": 2.0,
-                "bootstrap": 5.0,
-                "prefill": 120.0,
-                "firstToken": 150.0,
-                "betweenTokens": 60.0,
-            },
-            "limits": {
-                "bodyBytes": 32 * 1024 * 1024,
-                "headerBytes": 64 * 1024,
-                "connections": 4096,
-                "inFlight": 1024,
-            },
+            "timeouts": _timeouts(deployment.spec.proxy.timeouts),
+            "limits": _limits(deployment.spec.proxy.limits),
         },
         indent=2,
     )
@@ -51,3 +42,18 @@ def proxy_config_map(deployment: PDDeployment) -> Manifest:
         labels.PROXY,
         data={CONFIG_KEY: proxy_config(deployment) + "\n"},
     )
+
+
+def _timeouts(timeouts: ProxyTimeouts) -> dict[str, float]:
+    return {
+        name: duration_seconds(text) for name, text in timeouts.model_dump(by_alias=True).items()
+    }
+
+
+def _limits(limits: ProxyLimits) -> dict[str, int]:
+    return {
+        "bodyBytes": int(quantity(limits.body_size)),
+        "headerBytes": int(quantity(limits.header_size)),
+        "connections": limits.connections,
+        "inFlight": limits.in_flight,
+    }

@@ -1,0 +1,47 @@
+"""What the API server refuses of the proxy's section."""
+
+from typing import Any
+
+import pytest
+
+from tests.api.conftest import Submit
+from tests.specs import at, merged
+
+pytestmark = pytest.mark.cluster
+
+BASE: dict[str, Any] = {
+    "apiVersion": "pd-operator.io/v1alpha1",
+    "kind": "PDDeployment",
+    "metadata": {"name": "ok"},
+    "spec": {"model": {"id": "org/model"}, "engine": {"image": "registry.example/vllm:1"}},
+}
+TIMEOUTS = ("connect", "bootstrap", "prefill", "kvWait", "firstToken", "betweenTokens", "drain")
+
+CASES: list[tuple[str, Any, tuple[str, ...]]] = [
+    *((f"timeouts.{field}", "2h", (f"timeouts.{field} must be from 10ms to 1h",))
+      for field in TIMEOUTS),
+    ("timeouts.connect", "9ms", ("timeouts.connect must be from 10ms to 1h",)),
+    ("timeouts.connect", "2", ("spec.proxy.timeouts.connect", "should match")),
+    ("timeouts.connect", 2, ("spec.proxy.timeouts.connect", "string")),
+    ("timeouts.idle", "2s", ('unknown field "spec.proxy.timeouts.idle"',)),
+    ("limits.bodySize", "a lot", ("spec.proxy.limits.bodySize", "should match")),
+    ("limits.connections", 0, ("spec.proxy.limits.connections", "greater than or equal to 1")),
+    ("limits.connections", 65537, ("spec.proxy.limits.connections", "less than or equal to 65536")),
+    ("limits.inFlight", 0, ("spec.proxy.limits.inFlight", "greater than or equal to 1")),
+    ("limits.inFlight", 65537, ("spec.proxy.limits.inFlight", "less than or equal to 65536")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("field", "value", "says"), CASES, ids=lambda x: str(x)[:40])
+def test_refused(submit: Submit, field: str, value: Any, says: tuple[str, ...]) -> None:
+    message = submit(merged(BASE, at(f"spec.proxy.{field}", value)))
+    for part in says:
+        assert part in message
+
+
+def test_the_bounds_themselves_are_accepted(submit: Submit) -> None:
+    proxy = {
+        "timeouts": {**dict.fromkeys(TIMEOUTS, "1h"), "connect": "10ms"},
+        "limits": {"bodySize": "64Mi", "headerSize": 1024, "connections": 65536, "inFlight": 1},
+    }
+    assert submit(merged(BASE, at("spec.proxy", proxy))) == ""
