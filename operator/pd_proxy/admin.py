@@ -1,5 +1,6 @@
 """The admin port: health, readiness and metrics, for the cluster's own eyes."""
 
+import time
 from collections.abc import Callable
 from typing import Final
 
@@ -7,6 +8,7 @@ from pd_proxy.backends import Backends
 from pd_proxy.errors import ProxyError
 from pd_proxy.http.call import Call
 from pd_proxy.metrics import CONTENT_TYPE, Metrics
+from pd_proxy.report import families
 
 _TEXT: Final = b"content-type: text/plain; charset=utf-8\r\n"
 
@@ -32,7 +34,7 @@ class Admin:
             reason = self._not_ready()
             call.respond(503 if reason else 200, _TEXT, f"{reason or 'ok'}\n".encode())
         elif request.path == b"/metrics":
-            counts, strange = self._backends.counts(), self._backends.unknown_connectors()
-            call.respond(200, CONTENT_TYPE, self._metrics.text(counts, strange))
+            more = families(self._backends, time.monotonic())
+            call.respond(200, CONTENT_TYPE, self._metrics.text(more))
         else:
             call.respond_error(ProxyError(404, "there is no such path here"))

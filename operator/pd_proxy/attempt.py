@@ -125,6 +125,7 @@ class Attempt:
     def commit(self) -> None:
         """The answer's first byte goes to the client: the KV cache has come over, if any."""
         self.committed = True
+        self.decoder.succeeded()
         self.release_prefiller()
         self._settle()
 
@@ -175,6 +176,11 @@ class Attempt:
         elif backend is self.decoder and self.decode is not None:
             self.decode.abort()
             self.decode.on_lost(f"{tier}_gone")
+
+    def backend_doubted(self, backend: Backend) -> None:
+        """See Holder."""
+        if not self.committed:
+            self.fail(Failure(f"{backend.pod.tier}_unhealthy", backend))
 
     def _settle(self) -> None:
         """Once both are known, the decoder must have received these tokens."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from pd_proxy import ejection
 from pd_proxy.http.upstream import Pool, authority
 from pd_proxy.log import log
 from pd_shared import labels
@@ -20,9 +21,8 @@ READY: Final = "ready"
 DRAINING: Final = "draining"
 UNREADY: Final = "unready"
 
-_TIERS: Final = {labels.PREFILLER: names.TIER_PREFILL, labels.DECODER: names.TIER_DECODE}
-_SUSPECT_SECONDS: Final = 0.5
-_SUSPECT_MOST: Final = 10.0
+TIERS: Final = {labels.PREFILLER: names.TIER_PREFILL, labels.DECODER: names.TIER_DECODE}
+"""Of a pod's tier, as the metrics' label `tier` names it."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,9 @@ class Holder(Protocol):
     def backend_gone(self, backend: Backend) -> None:
         """The engine process is gone: what it had, such as KV, is lost."""
 
+    def backend_doubted(self, backend: Backend) -> None:
+        """The engine does not answer: what it has not begun may go elsewhere."""
+
 
 @dataclass(frozen=True)
 class Engine:
@@ -62,7 +65,12 @@ class Engine:
 class Backend:
     """One incarnation of an engine pod, and what is under way on it."""
 
-    def __init__(self, pod: Pod, protocol: KvProtocol | None) -> None:
+    def __init__(
+        self,
+        pod: Pod,
+        protocol: KvProtocol | None,
+        on_ejected: Callable[[Backend], None] = lambda _: None,
+    ) -> None:
         self.pod = pod
         self.protocol = protocol
         """None where the pod names a connector that is not known: it is not paired."""
@@ -78,34 +86,72 @@ class Backend:
         self.turn = 0
         """When it was chosen last; orders equals."""
         self.suspect_until = 0.0
+        """Others are preferred until then, in the loop's time."""
+        self.unreachable = False
+        """Whether it did not tell what must be known of it when it was asked last."""
+        self.down = False
+        """Whether it does not answer for its health."""
         self.holders: set[Holder] = set()
         self.engines: tuple[Engine, ...] = ()
         self.engines_known = asyncio.Event()
         self.engines_doubted = asyncio.Event()
-        self._failures = 0
+        self.engines_asked = asyncio.Event()
+        """The last question was answered, or came to nothing."""
+        self._health = ejection.GOOD
+        self._on_ejected = on_ejected
 
-    def failed(self, now: float) -> None:
-        """It did not do its work: others are preferred for a while; `now` in the loop's time."""
-        self._failures += 1
-        pause = min(_SUSPECT_MOST, _SUSPECT_SECONDS * 2 ** min(self._failures - 1, 8))
-        self.suspect_until = now + pause
+    def failed(self, now: float, *, grave: bool = True) -> None:
+        """It did not do its work; see ejection. `now` in the loop's time."""
+        before = self._health
+        self._set(ejection.failed(before, now, grave=grave))
         self.doubt_engines()
+        if before.good and not self._health.good:
+            self._on_ejected(self)
 
     def hopeless(self, now: float) -> bool:
-        """Whether it failed lately, and its engine ids are not known since."""
-        return self.suspect_until > now and not self.engines_known.is_set()
+        """Whether it is down, or failed lately and its engine ids are not known since."""
+        return self.down or (
+            not self.engines_known.is_set() and (self.unreachable or self.suspect_until > now)
+        )
 
     def succeeded(self) -> None:
         """It did its work."""
-        if self._failures:
-            self._failures = 0
-            self.suspect_until = 0.0
+        if self._health is not ejection.GOOD:
+            self._set(ejection.succeeded(self._health))
+
+    def chosen(self, now: float) -> None:
+        """A request goes there."""
+        if self.suspect_until:
+            self._set(ejection.chosen(self._health, now))
+
+    def hold(self, until: float) -> None:
+        """It is known to be down: where it is ejected, it stays so until then."""
+        self._set(ejection.held(self._health, until))
+
+    def pardon(self) -> None:
+        """Forget all failures."""
+        self._set(ejection.GOOD)
+
+    @property
+    def ejected(self) -> bool:
+        """Whether it is ejected, or on trial."""
+        return not self._health.good
+
+    def _set(self, health: ejection.Health) -> None:
+        self._health = health
+        self.suspect_until = health.until
 
     def doubt_engines(self) -> None:
         """The engine ids may be those of a process that is no more: ask again."""
         if self.prefills:
             self.engines_known.clear()
+            self.engines_asked.clear()
             self.engines_doubted.set()
+
+    def doubt(self) -> None:
+        """It does not answer: what it has not begun may start again elsewhere."""
+        for holder in list(self.holders):
+            holder.backend_doubted(self)
 
     def interrupt(self) -> None:
         """The process is gone: all that rests on it ends or starts again elsewhere."""
@@ -141,6 +187,8 @@ class Backends:
         """Those of them that need no prefiller."""
         self.prefillers: dict[str, list[Backend]] = {}
         """Ready ones, by pairing; a pairing has one connector."""
+        self.ejections = dict.fromkeys(TIERS.values(), 0)
+        """How often a backend was ejected, by tier as the metric names it."""
         self.on_new: list[Callable[[Backend], None]] = []
         self.on_gone: list[Callable[[Backend], None]] = []
 
@@ -160,7 +208,7 @@ class Backends:
             if known is not None:
                 known.pod = pod
                 continue
-            self._by_uid[uid] = backend = Backend(pod, self._protocol(pod))
+            self._by_uid[uid] = backend = Backend(pod, self._protocol(pod), self._eject)
             for hear in self.on_new:
                 hear(backend)
         self._sort()
@@ -173,10 +221,10 @@ class Backends:
     def counts(self) -> dict[tuple[str, str], int]:
         """How many there are, by tier and state as the metric names them."""
         counts = dict.fromkeys(
-            ((tier, state) for tier in _TIERS.values() for state in (READY, DRAINING, UNREADY)), 0
+            ((tier, state) for tier in TIERS.values() for state in (READY, DRAINING, UNREADY)), 0
         )
         for backend in self._by_uid.values():
-            counts[_TIERS[backend.pod.tier], backend.pod.state] += 1
+            counts[TIERS[backend.pod.tier], backend.pod.state] += 1
         return counts
 
     def wake(self) -> None:
@@ -198,10 +246,21 @@ class Backends:
 
     def unknown_connectors(self) -> dict[str, int]:
         """How many have a connector that is not known, by tier as the metric names it."""
-        counts = dict.fromkeys(_TIERS.values(), 0)
+        counts = dict.fromkeys(TIERS.values(), 0)
         for backend in self._by_uid.values():
-            counts[_TIERS[backend.pod.tier]] += backend.protocol is None
+            counts[TIERS[backend.pod.tier]] += backend.protocol is None
         return counts
+
+    def _eject(self, backend: Backend) -> None:
+        """One was ejected; where too many are, all are as good as one another again."""
+        tier = backend.pod.tier
+        peers = [b for b in self._by_uid.values() if b.pod.tier == tier and b.pod.state == READY]
+        others = sum(b.ejected for b in peers if b is not backend)
+        if ejection.may_eject(len(peers), others):
+            self.ejections[TIERS[tier]] += 1
+            return
+        for peer in (*peers, backend):
+            peer.pardon()
 
     def _protocol(self, pod: Pod) -> KvProtocol | None:
         protocol = self._protocols.get(pod.connector)

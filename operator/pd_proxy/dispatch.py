@@ -6,7 +6,7 @@ from typing import Final
 from pd_proxy import choose
 from pd_proxy.attempt import TIMEOUT, UPSTREAM_ERROR, Context, Failure
 from pd_proxy.backends import Backend, Backends
-from pd_proxy.budget import RetryBudget
+from pd_proxy.budget import RetryBudget, cost
 from pd_proxy.config import Timeouts
 from pd_proxy.errors import ProxyError
 from pd_proxy.follow import known
@@ -37,7 +37,8 @@ class Dispatcher:
 
     async def run(self, job: Job) -> str:
         """Answer the call; returns the outcome. ProxyError where no engine could answer."""
-        self.budget.earn()
+        tokens = cost(job.measure.size)
+        self.budget.earn(tokens)
         end = job.measure.arrived + self._timeouts.first_token
         pauses = 0
         while True:
@@ -48,6 +49,10 @@ class Dispatcher:
             if prefiller is not None and not await known(prefiller, self._timeouts.bootstrap):
                 prefiller.failed(self._context.now())
                 continue
+            now = self._context.now()
+            decoder.chosen(now)
+            if prefiller is not None:
+                prefiller.chosen(now)
             legs = await self._connect(job, prefiller, decoder)
             if legs is None:
                 if self._context.now() >= end:
@@ -61,7 +66,7 @@ class Dispatcher:
             if isinstance(result, str):
                 return result
             job.failure = result
-            if self._context.now() >= end or not self._again(job, result):
+            if self._context.now() >= end or not self._again(job, result, tokens):
                 return self._give_up(job)
 
     def _choose(self, job: Job) -> tuple[Backend | None, Backend | None]:
@@ -124,7 +129,7 @@ class Dispatcher:
             job.fallback = reason
             self._context.metrics.fallbacks.add(reason)
 
-    def _again(self, job: Job, failure: Failure) -> bool:
+    def _again(self, job: Job, failure: Failure, tokens: int) -> bool:
         """Whether to dispatch once more after this failure."""
         log("warning", "attempt failed", reason=failure.reason, request=job.request_id.decode())
         if failure.backend is not None:
@@ -136,7 +141,7 @@ class Dispatcher:
             job.alone = failure.reason if alone else "prefill_failed"
         elif pair_is_done:
             return False
-        if not alone and not self.budget.spend():
+        if not alone and not self.budget.spend(tokens):
             return False
         self._context.metrics.retries.add(failure.reason)
         return True

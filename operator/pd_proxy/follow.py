@@ -47,6 +47,8 @@ class Prefillers:
                 if backend.engines:
                     log("warning", "prefiller unreachable", pod=backend.pod.name, error=str(error))
                 backend.engines_known.clear()
+                backend.unreachable = True
+                backend.engines_asked.set()
                 await asyncio.sleep(pause)
                 pause = min(_LONGEST_PAUSE, pause * 2)
                 continue
@@ -60,15 +62,20 @@ class Prefillers:
             backend.engines = engines
             backend.interrupt()
         backend.engines = engines
+        backend.unreachable = False
         if not backend.engines_doubted.is_set() and not backend.engines_known.is_set():
             backend.engines_known.set()
+            backend.engines_asked.set()
             self._backends.wake()
 
 
 async def known(prefiller: Backend, seconds: float) -> bool:
-    """Whether a prefiller can be used, once what must be known of it is known, at most so long."""
-    if not prefiller.engines_known.is_set():
-        await _wait(prefiller.engines_known, seconds)
+    """Whether a prefiller can be used, once what must be known of it is known, at most so long.
+
+    One that could not tell when it was asked last is not waited for.
+    """
+    if not prefiller.engines_known.is_set() and not prefiller.unreachable:
+        await _wait(prefiller.engines_asked, seconds)
     return prefiller.engines_known.is_set()
 
 

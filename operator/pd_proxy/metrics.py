@@ -1,12 +1,22 @@
 """The proxy's metrics: plain numbers, cheap to raise, and their Prometheus text."""
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 from pd_shared import metrics as names
 
 CONTENT_TYPE: Final = b"content-type: text/plain; version=0.0.4; charset=utf-8\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A metric and its samples as lines of the text format; `kind` is its type."""
+
+    kind: str
+    name: str
+    samples: list[str]
 
 
 class Histogram:
@@ -55,7 +65,7 @@ class Labelled:
     def lines(self, name: str) -> list[str]:
         """The samples of the text format."""
         return [
-            f'{name}{{{self._label}="{_escape(value)}"}} {number}'
+            f'{name}{{{self._label}="{escape(value)}"}} {number}'
             for value, number in self.values.items()
         ]
 
@@ -93,10 +103,8 @@ class Metrics:
         ):
             metric.values.pop(name, None)
 
-    def text(
-        self, backends: Mapping[tuple[str, str], int], unknown_connectors: Mapping[str, int]
-    ) -> bytes:
-        """The exposition; `backends` has the number of pods by tier and state."""
+    def text(self, families: Iterable[Family] = ()) -> bytes:
+        """The exposition, with families that others know."""
         lines: list[str] = []
 
         def put(kind: str, name: str, samples: list[str]) -> None:
@@ -122,22 +130,8 @@ class Metrics:
         ):
             put("counter", name, labelled.lines(name))
         put("gauge", names.IN_FLIGHT, self.in_flight.lines(names.IN_FLIGHT))
-        put(
-            "gauge",
-            names.BACKENDS,
-            [
-                f'{names.BACKENDS}{{tier="{tier}",state="{state}"}} {count}'
-                for (tier, state), count in backends.items()
-            ],
-        )
-        put(
-            "gauge",
-            names.UNKNOWN_CONNECTORS,
-            [
-                f'{names.UNKNOWN_CONNECTORS}{{tier="{t}"}} {n}'
-                for t, n in unknown_connectors.items()
-            ],
-        )
+        for family in families:
+            put(family.kind, family.name, family.samples)
         for name, histogram in (
             (names.TTFT, self.ttft),
             (names.PREFILL, self.prefill),
@@ -149,5 +143,6 @@ class Metrics:
         return "\n".join(lines).encode()
 
 
-def _escape(value: str) -> str:
+def escape(value: str) -> str:
+    """A label's value as it stands between quotes."""
     return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")

@@ -44,7 +44,7 @@ class PrefillLeg:
             attempt.rejected()
         else:
             answer = Answer(self._status, self._headers, body)
-            self._fail(f"prefill_status_{self._status}", answer=answer)
+            self._fail(f"prefill_status_{self._status}", answer=answer, grave=False)
 
     def on_lost(self, reason: str) -> None:
         """See Listener."""
@@ -67,7 +67,7 @@ class PrefillLeg:
         attempt, now = self._attempt, self._context.now()
         tokens, _ = usage_of(body)
         if tokens is None:
-            self._fail("prefill_invalid")
+            self._fail("prefill_invalid", grave=False)
         elif flaw := attempt.protocol.flaw(body) if attempt.protocol else None:
             attempt.fail(Failure(flaw, alone=True))
         else:
@@ -79,11 +79,16 @@ class PrefillLeg:
             attempt.prefilled(tokens, body)
 
     def _fail(
-        self, reason: str, answer: Answer | None = None, outcome: str = UPSTREAM_ERROR
+        self,
+        reason: str,
+        answer: Answer | None = None,
+        outcome: str = UPSTREAM_ERROR,
+        *,
+        grave: bool = True,
     ) -> None:
         prefiller = self._attempt.prefiller
         if prefiller is not None:
-            prefiller.failed(self._context.now())
+            prefiller.failed(self._context.now(), grave=grave)
         self._attempt.fail(Failure(reason, prefiller, answer, outcome=outcome))
 
     def _end(self) -> None:

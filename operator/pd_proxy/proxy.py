@@ -9,6 +9,7 @@ from pd_proxy.admin import Admin
 from pd_proxy.api import Api
 from pd_proxy.attempt import Context
 from pd_proxy.backends import Backends
+from pd_proxy.checker import CHECK_SECONDS, Checker
 from pd_proxy.config import Address, Config, ConfigError, Limits
 from pd_proxy.deadlines import Deadlines
 from pd_proxy.dispatch import Dispatcher
@@ -35,6 +36,7 @@ class Proxy:
         drain_seconds: float | None = None,
         linger_seconds: float = LINGER_SECONDS,
         poll_seconds: float = POLL_SECONDS,
+        check_seconds: float = CHECK_SECONDS,
     ) -> None:
         self._config = config
         self._drain_seconds = config.timeouts.drain if drain_seconds is None else drain_seconds
@@ -57,6 +59,7 @@ class Proxy:
         self._counters = KvCounters(
             self.backends, self.metrics, lambda: self.api.last_arrival, time.monotonic, poll_seconds
         )
+        self._checker = Checker(self.backends, time.monotonic, check_seconds)
         self._tasks: list[asyncio.Task[None]] = []
         self.broken = asyncio.Event()
         """A part has ended that should not; the process must start anew."""
@@ -67,6 +70,7 @@ class Proxy:
         """Listen, and keep the table by `source`; ConfigError where an address cannot be had."""
         self._spawn(source)
         self._spawn(self._counters.run())
+        self._spawn(self._checker.run())
         self._spawn(self._sweep())
         self.admin_port = await _listen(self._admin, self._config.admin)
         self.port = await _listen(self._server, self._config.listen)

@@ -129,7 +129,6 @@ class Relay:
             self._call.respond(self._status, self._head(), b"")
         else:
             self._call.finish()
-        self._attempt.decoder.succeeded()
         self._attempt.finish(OK)
 
     def on_lost(self, reason: str) -> None:
@@ -204,7 +203,7 @@ class Relay:
         attempt = self._attempt
         status = self._status
         if status >= 500 or self._events is not None:
-            attempt.decoder.failed(self._context.now())
+            attempt.decoder.failed(self._context.now(), grave=False)
             answer = Answer(status, self._headers, body)
             reason = f"decode_status_{status}" if status >= 500 else "decode_error"
             attempt.fail(Failure(reason, attempt.decoder, answer))
@@ -216,7 +215,6 @@ class Relay:
             self._call.respond(status, self._head(), body)
             attempt.finish(CLIENT_ERROR)
             return
-        attempt.decoder.succeeded()
         attempt.commit()
         if self._tokens:
             prompt, completion = usage_of(body)

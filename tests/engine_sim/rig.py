@@ -121,6 +121,7 @@ async def rig(
     decoders: int = 1,
     seconds: dict[str, float] | None = None,
     limits: dict[str, int] | None = None,
+    check_seconds: float = 5.0,
     **engine: Any,
 ) -> AsyncIterator[Rig]:
     """Engines and a proxy that knows them, ready."""
@@ -129,8 +130,9 @@ async def rig(
     for one in (*first, *second):
         await one.start()
     proxy = Proxy(
-        settings(seconds, limits), drain_seconds=5, linger_seconds=0.01, poll_seconds=0.02
-    )
+        settings(seconds, limits), drain_seconds=5, linger_seconds=0.01, poll_seconds=0.02,
+        check_seconds=check_seconds,
+    )  # fmt: skip
     await proxy.start(_known(proxy, [pod_of(one) for one in (*first, *second)]))
     made = Rig(proxy, first, second)
     await until(lambda: proxy.backends.known)

@@ -4,12 +4,13 @@ import dataclasses
 
 from pd_operator.autoscale.sample import ProxySample, read
 from pd_proxy.measure import Measure
-from pd_proxy.metrics import Metrics
+from pd_proxy.metrics import Family, Metrics
 from pd_shared import metrics as names
 
 
 def scraped(metrics: Metrics) -> ProxySample:
-    return read(metrics.text({("prefill", "ready"): 1}, {}).decode())
+    ready = Family("gauge", names.BACKENDS, [f'{names.BACKENDS}{{tier="prefill",state="ready"}} 1'])
+    return read(metrics.text([ready]).decode())
 
 
 def test_everything_is_told_before_the_first_request() -> None:
