@@ -8,11 +8,14 @@ from typing import Final
 
 from pd_proxy import body as bodies
 from pd_proxy import surface
+from pd_proxy.admission import Admission, Claim
+from pd_proxy.asked import Asked, read_asked
 from pd_proxy.attempt import CLIENT_ERROR, UPSTREAM_ERROR, Context
 from pd_proxy.body import Completion
-from pd_proxy.config import Limits
+from pd_proxy.budget import cost
+from pd_proxy.config import Config
 from pd_proxy.dispatch import Dispatcher, NoDecoderError
-from pd_proxy.errors import ProxyError, overloaded
+from pd_proxy.errors import ProxyError
 from pd_proxy.handoff import Job
 from pd_proxy.http.call import Call
 from pd_proxy.http.headers import find, to_engine
@@ -20,16 +23,21 @@ from pd_proxy.log import log
 from pd_proxy.measure import Measure
 from pd_proxy.metrics import Metrics
 
+_OVERLOADED: Final = (429, 503)
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._:@/+=-]{1,128}")
 
 
 class Api:
     """Handles each call on the data port in a task of its own."""
 
-    def __init__(self, context: Context, dispatcher: Dispatcher, limits: Limits) -> None:
+    def __init__(
+        self, context: Context, dispatcher: Dispatcher, admission: Admission, config: Config
+    ) -> None:
         self._context = context
         self._dispatcher = dispatcher
-        self._limits = limits
+        self._admission = admission
+        self._in_flight = config.limits.in_flight
+        self._patience = config.timeouts.first_token
         self._loop = asyncio.get_running_loop()
         self._prefix = secrets.token_hex(8)
         self._numbers = count(1)
@@ -53,7 +61,7 @@ class Api:
 
     def invalid(self, error: ProxyError) -> None:
         """A request was refused before it became a call."""
-        outcome = "overloaded" if error.status == 503 else CLIENT_ERROR
+        outcome = "overloaded" if error.status in _OVERLOADED else CLIENT_ERROR
         Measure(self._context.metrics, self._context.now(), 0).end(outcome, self._context.now())
 
     async def _serve(self, call: Call) -> None:
@@ -78,7 +86,7 @@ class Api:
             call.respond_error(error, b"x-request-id: %b\r\n" % request_id)
             if isinstance(error, NoDecoderError):
                 return "no_backend"
-            return "overloaded" if error.status == 503 else CLIENT_ERROR
+            return "overloaded" if error.status in _OVERLOADED else CLIENT_ERROR
         except Exception as error:  # a bug here must cost one request, and not hide
             self._context.metrics.internal_errors += 1
             log("error", "internal error", kind=type(error).__name__, request=request_id.decode())
@@ -96,9 +104,12 @@ class Api:
         if request.method not in methods:
             allow = b"allow: " + b", ".join(sorted(methods)) + b"\r\n"
             raise ProxyError(405, "this path is not served with this method", allow)
-        if len(self._tasks) > self._limits.in_flight:
-            raise overloaded("too many requests are in flight; come again in a moment")
+        if len(self._tasks) > self._in_flight:
+            message = "too many requests are in flight; come again in a moment"
+            raise self._admission.refuse("in_flight", message)
         raw, completion = self._read(call)
+        asked = read_asked(request.headers, self._patience)
+        load = measure is not None
         if measure is None:
             measure = Measure(self._discarded, self._context.now(), 0)
         job = Job(
@@ -108,8 +119,32 @@ class Api:
             headers=to_engine(request.headers),
             body=raw,
             completion=completion,
+            patience=asked.patience,
         )
-        return await self._dispatcher.run(job)
+        return await self._in_turn(job, asked) if load else await self._dispatcher.run(job)
+
+    async def _in_turn(self, job: Job, asked: Asked) -> str:
+        """Wait for the request's turn, then answer it."""
+        prefill = self._dispatcher.wants_prefill(job.completion)
+        ticket = self._admission.enter_at_once(prefill)
+        if ticket is None:
+            claim = Claim(
+                flow=self._flow(job.call),
+                priority=asked.priority,
+                tokens=cost(job.measure.size),
+                prefill=prefill,
+                patience=asked.patience,
+            )
+            ticket = await self._admission.enter(claim)
+        try:
+            job.measure.turn(ticket, self._context.now())
+            return await self._dispatcher.run(job)
+        finally:
+            ticket.close()
+
+    def _flow(self, call: Call) -> object:
+        """Whose share a request counts to: who cannot be told apart by keys is by address."""
+        return find(call.request.headers, b"authorization") or call.peer
 
     def _read(self, call: Call) -> tuple[bytes, Completion | None]:
         request = call.request

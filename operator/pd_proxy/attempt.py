@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from pd_proxy.backends import Backend
@@ -42,6 +42,14 @@ class Failure:
     outcome: str = UPSTREAM_ERROR
 
 
+@dataclass(slots=True)
+class Held:
+    """Answers that are kept until they are whole, all together."""
+
+    size: int = 0
+    """In bytes."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What all attempts share."""
@@ -50,6 +58,7 @@ class Context:
     deadlines: Deadlines
     now: Callable[[], float]
     """The loop's clock, to the microsecond: uvloop's own time() has whole milliseconds."""
+    held: Held = field(default_factory=Held)
 
 
 class Leg(Protocol):

@@ -171,7 +171,8 @@ class Backend:
 class Backends:
     """The table of backends, kept by a source; lists for the choice are ready made.
 
-    `on_new` hear of each backend that comes, `on_gone` of each that goes.
+    `on_new` hear of each backend that comes, `on_gone` of each that goes, `on_update` of any
+    change.
     """
 
     def __init__(self, protocols: Protocols) -> None:
@@ -189,6 +190,7 @@ class Backends:
         """Ready ones, by pairing; a pairing has one connector."""
         self.ejections = dict.fromkeys(TIERS.values(), 0)
         """How often a backend was ejected, by tier as the metric names it."""
+        self.on_update: list[Callable[[], None]] = []
         self.on_new: list[Callable[[Backend], None]] = []
         self.on_gone: list[Callable[[Backend], None]] = []
 
@@ -213,6 +215,8 @@ class Backends:
                 hear(backend)
         self._sort()
         self.wake()
+        for hear_of_it in self.on_update:
+            hear_of_it()
 
     def all(self) -> list[Backend]:
         """Every backend, whatever its state."""

@@ -1,12 +1,13 @@
 """The proxy's configuration file, checked strictly: what is not known is refused."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import orjson
 
-from pd_proxy import values
+from pd_proxy import config_queue, values
+from pd_proxy.config_queue import Queue
 from pd_proxy.values import ConfigError
 
 __all__ = ["Address", "Config", "ConfigError", "Limits", "Timeouts", "load", "parse"]
@@ -15,6 +16,8 @@ _KEYS: Final = (
     "deployment", "namespace", "deploymentUid", "servedNames",
     "listen", "admin", "timeouts", "limits",
 )  # fmt: skip
+_SECTIONS: Final = ("queue",)
+"""What is not in the file is not done."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,7 @@ class Config:
     admin: Address
     timeouts: Timeouts
     limits: Limits
+    queue: Queue = field(default=Queue())
 
 
 def load(path: Path) -> Config:
@@ -87,7 +91,7 @@ def load(path: Path) -> Config:
 
 def parse(value: Any) -> Config:
     """The configuration in a JSON value; ConfigError names the key that is wrong."""
-    top = values.section(value, "", _KEYS)
+    top = values.section(value, "", _KEYS, _SECTIONS)
     return Config(
         deployment=values.text(top["deployment"], "deployment"),
         namespace=values.text(top["namespace"], "namespace"),
@@ -97,6 +101,7 @@ def parse(value: Any) -> Config:
         admin=_address(top["admin"], "admin"),
         timeouts=_timeouts(top["timeouts"]),
         limits=_limits(top["limits"]),
+        queue=config_queue.parse(top["queue"]) if "queue" in top else Queue(),
     )
 
 

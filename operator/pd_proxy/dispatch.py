@@ -6,6 +6,7 @@ from typing import Final
 from pd_proxy import choose
 from pd_proxy.attempt import TIMEOUT, UPSTREAM_ERROR, Context, Failure
 from pd_proxy.backends import Backend, Backends
+from pd_proxy.body import Completion
 from pd_proxy.budget import RetryBudget, cost
 from pd_proxy.config import Timeouts
 from pd_proxy.errors import ProxyError
@@ -39,7 +40,7 @@ class Dispatcher:
         """Answer the call; returns the outcome. ProxyError where no engine could answer."""
         tokens = cost(job.measure.size)
         self.budget.earn(tokens)
-        end = job.measure.arrived + self._timeouts.first_token
+        end = job.measure.arrived + job.patience
         pauses = 0
         while True:
             prefiller, decoder = self._choose(job)
@@ -68,6 +69,14 @@ class Dispatcher:
             job.failure = result
             if self._context.now() >= end or not self._again(job, result, tokens):
                 return self._give_up(job)
+
+    def wants_prefill(self, body: Completion | None) -> bool:
+        """Whether a prefiller is to read this prompt, as it looks now."""
+        if body is not None:
+            for prefillers in self._backends.prefillers.values():
+                protocol = prefillers[0].protocol
+                return protocol is not None and protocol.obstacle(body) is None
+        return False
 
     def _choose(self, job: Job) -> tuple[Backend | None, Backend | None]:
         now = self._context.now()

@@ -9,9 +9,11 @@ JSON: Final = b"content-type: application/json\r\n"
 
 _TYPES: Final = {
     400: "BadRequestError",
+    401: "AuthenticationError",
     404: "NotFoundError",
     405: "MethodNotAllowedError",
     413: "RequestEntityTooLargeError",
+    429: "RateLimitError",
     431: "RequestHeaderFieldsTooLargeError",
     500: "InternalServerError",
     502: "BadGatewayError",
@@ -41,6 +43,6 @@ class ProxyError(Exception):
         return b"data: " + self.body() + b"\n\ndata: [DONE]\n\n"
 
 
-def overloaded(message: str) -> ProxyError:
-    """503 that asks the client to come again in a second."""
-    return ProxyError(503, message, b"retry-after: 1\r\n")
+def overloaded(message: str, seconds: int = 1, status: int = 503) -> ProxyError:
+    """503, or 429 where it is the client's own doing; it may come again in so many seconds."""
+    return ProxyError(status, message, b"retry-after: %d\r\n" % seconds)

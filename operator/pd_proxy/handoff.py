@@ -33,6 +33,8 @@ class Job:
     body: bytes
     completion: Completion | None
     """None where the path is not one of the two that pairs answer."""
+    patience: float
+    """Seconds from its arrival in which its answer must have begun."""
     alone: str | None = None
     """Why a decoder alone answers; None where a pair does."""
     tried: set[Backend] = field(default_factory=set)
@@ -168,7 +170,7 @@ class Handoff:
 
     def _decode_deadline(self, job: Job) -> float:
         """When a decoder must have begun its answer; one in one piece begins at its end."""
-        end = job.measure.arrived + self._timeouts.first_token
+        end = job.measure.arrived + job.patience
         completion = job.completion
         if completion is None or completion.stream:
             return end

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from pd_proxy.admission import Ticket
 from pd_proxy.metrics import Metrics
 from pd_shared import metrics as names
 
@@ -20,6 +21,7 @@ class Measure:
         "_tier",
         "arrived",
         "size",
+        "ticket",
     )
 
     def __init__(self, metrics: Metrics, arrived: float, size: int) -> None:
@@ -28,6 +30,8 @@ class Measure:
         self.size = size
         """Bytes of the body: what the prompt's tokens are guessed from."""
         self._tier: str | None = None
+        self.ticket: Ticket | None = None
+        """Its place among the requests under way."""
         self._prompt_counted = self._prefilled = False
         self._first = self._last = 0.0
         metrics.offered += 1
@@ -41,6 +45,13 @@ class Measure:
             if tier is not None:
                 in_flight[tier] += 1
             self._tier = tier
+            if tier == names.TIER_DECODE and self.ticket is not None:
+                self.ticket.prefilled()
+
+    def turn(self, ticket: Ticket, now: float) -> None:
+        """It has its place among the requests under way."""
+        self.ticket = ticket
+        self._metrics.queue.observe(now - self.arrived)
 
     def prompt(self, tokens: int) -> None:
         """The engine told how many tokens the prompt has."""

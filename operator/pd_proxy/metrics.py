@@ -82,6 +82,9 @@ class Metrics:
         self.in_flight = Labelled("tier", (names.TIER_PREFILL, names.TIER_DECODE))
         self.retries = Labelled("reason")
         self.fallbacks = Labelled("reason")
+        self.shed = Labelled("reason", names.SHED_REASONS)
+        self.queued = 0
+        self.queue = Histogram(names.TTFT_BUCKETS)
         self.ttft = Histogram(names.TTFT_BUCKETS)
         self.prefill = Histogram(names.TTFT_BUCKETS)
         self.tpot = Histogram(names.TPOT_BUCKETS)
@@ -122,6 +125,7 @@ class Metrics:
             (names.REQUESTS, self.requests),
             (names.RETRIES, self.retries),
             (names.FALLBACKS, self.fallbacks),
+            (names.SHED, self.shed),
             (names.KV_EXPECTED_TOKENS, self.kv_expected),
             (names.KV_EXPECTED_REQUESTS, self.kv_expected_requests),
             (names.KV_MOVED_TOKENS, self.kv_moved),
@@ -129,10 +133,12 @@ class Metrics:
             (names.KV_RECOMPUTED_TOKENS, self.kv_recomputed),
         ):
             put("counter", name, labelled.lines(name))
+        put("gauge", names.QUEUED, [f"{names.QUEUED} {self.queued}"])
         put("gauge", names.IN_FLIGHT, self.in_flight.lines(names.IN_FLIGHT))
         for family in families:
             put(family.kind, family.name, family.samples)
         for name, histogram in (
+            (names.QUEUE, self.queue),
             (names.TTFT, self.ttft),
             (names.PREFILL, self.prefill),
             (names.TPOT, self.tpot),

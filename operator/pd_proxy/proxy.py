@@ -6,6 +6,7 @@ from collections.abc import Coroutine
 from typing import Any, Final
 
 from pd_proxy.admin import Admin
+from pd_proxy.admission import Admission
 from pd_proxy.api import Api
 from pd_proxy.attempt import Context
 from pd_proxy.backends import Backends
@@ -17,6 +18,7 @@ from pd_proxy.follow import Prefillers
 from pd_proxy.http.server import Server
 from pd_proxy.kv_counters import POLL_SECONDS, KvCounters
 from pd_proxy.log import log
+from pd_proxy.memory import Memory, limit
 from pd_proxy.metrics import Metrics
 from pd_proxy.protocols import protocols
 
@@ -50,9 +52,18 @@ class Proxy:
         self.backends = Backends(protocols())
         self._prefillers = Prefillers(self.backends, timeouts.bootstrap)
         context = Context(self.metrics, self._deadlines, time.monotonic)
-        self.api = Api(context, Dispatcher(context, self.backends, timeouts), config.limits)
+        self._memory = Memory(limit())
+        self.admission = Admission(
+            config.queue, self.backends, self.metrics, time.monotonic, lambda: self._memory.scarce
+        )
+        dispatcher = Dispatcher(context, self.backends, timeouts)
+        self.api = Api(context, dispatcher, self.admission, config)
         self._server = Server(
-            self.api.handle, config.limits, self._deadlines, on_invalid=self.api.invalid
+            self.api.handle,
+            config.limits,
+            self._deadlines,
+            on_invalid=self.api.invalid,
+            overloaded=self.admission.refuse,
         )
         admin = Admin(self.metrics, self.backends, self.not_ready)
         self._admin = Server(admin.handle, _ADMIN_LIMITS, self._deadlines)
@@ -125,6 +136,7 @@ class Proxy:
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
+            self._memory.look()
             for backend in self.backends.all():
                 backend.pool.sweep()
 

@@ -22,6 +22,8 @@ from pd_shared import metrics as names
 
 _HELD_BYTES: Final = 8 * 1024 * 1024
 """A longer answer in one piece goes out in parts, and can be retried no more."""
+_ALL_HELD_BYTES: Final = 64 * 1024 * 1024
+"""The same where all answers together are longer."""
 
 
 class Relay:
@@ -195,8 +197,13 @@ class Relay:
             return
         held.append(data)
         self._held_size += len(data)
-        if self._held_size > _HELD_BYTES and self._status < 500:
+        together = self._context.held
+        together.size += len(data)
+        if self._status < 500 and (
+            self._held_size > _HELD_BYTES or together.size > _ALL_HELD_BYTES
+        ):
             self._held = None
+            self._release()
             self._commit(b"".join(held))
 
     def _whole(self, body: bytes) -> None:
@@ -256,8 +263,13 @@ class Relay:
             self._call.abort()
         attempt.finish(outcome)
 
+    def _release(self) -> None:
+        self._context.held.size -= self._held_size
+        self._held_size = 0
+
     def _end(self) -> None:
         self._upstream = None
+        self._release()
         self._context.deadlines.discard(self)
 
 

@@ -19,6 +19,9 @@ RETRIES: Final = "pd_proxy_retries_total"
 FALLBACKS: Final = "pd_proxy_fallbacks_total"
 UNKNOWN_CONNECTORS: Final = "pd_proxy_unknown_connector_backends"
 """Pods whose annotation names a connector that the proxy does not know: they are not paired."""
+QUEUE: Final = "pd_proxy_queue_seconds"
+QUEUED: Final = "pd_proxy_queued"
+SHED: Final = "pd_proxy_shed_total"
 BACKEND_IN_FLIGHT: Final = "pd_proxy_backend_in_flight"
 EJECTED_BACKENDS: Final = "pd_proxy_ejected_backends"
 EJECTIONS: Final = "pd_proxy_ejections_total"
@@ -40,6 +43,17 @@ OUTCOMES: Final = (
     "overloaded",
 )
 """Values of REQUESTS' label `outcome`."""
+
+SHED_REASONS: Final = (
+    "bodies",
+    "connections",
+    "in_flight",
+    "memory",
+    "queue_full",
+    "queue_share",
+    "queue_timeout",
+)
+"""Values of SHED's label `reason`."""
 
 TIER_PREFILL: Final = "prefill"
 TIER_DECODE: Final = "decode"

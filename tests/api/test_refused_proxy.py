@@ -24,6 +24,13 @@ CASES: list[tuple[str, Any, tuple[str, ...]]] = [
     ("timeouts.connect", "2", ("spec.proxy.timeouts.connect", "should match")),
     ("timeouts.connect", 2, ("spec.proxy.timeouts.connect", "string")),
     ("timeouts.idle", "2s", ('unknown field "spec.proxy.timeouts.idle"',)),
+    ("queue.timeout", "9ms", ("queue.timeout must be from 10ms to 1h",)),
+    ("queue.timeout", "61m", ("queue.timeout must be from 10ms to 1h",)),
+    ("queue.size", -1, ("spec.proxy.queue.size", "greater than or equal to 0")),
+    ("queue.size", 65537, ("spec.proxy.queue.size", "less than or equal to 65536")),
+    *((f"queue.{field}", value, (f"spec.proxy.queue.{field}", says))
+      for field in ("requestsPerDecoder", "requestsPerPrefiller")
+      for value, says in ((0, "greater than or equal to 1"), (65537, "less than or equal to"))),
     ("limits.bodySize", "a lot", ("spec.proxy.limits.bodySize", "should match")),
     ("limits.connections", 0, ("spec.proxy.limits.connections", "greater than or equal to 1")),
     ("limits.connections", 65537, ("spec.proxy.limits.connections", "less than or equal to 65536")),
@@ -43,5 +50,6 @@ def test_the_bounds_themselves_are_accepted(submit: Submit) -> None:
     proxy = {
         "timeouts": {**dict.fromkeys(TIMEOUTS, "1h"), "connect": "10ms"},
         "limits": {"bodySize": "64Mi", "headerSize": 1024, "connections": 65536, "inFlight": 1},
+        "queue": {"size": 0, "timeout": "1h", "requestsPerDecoder": 1},
     }
     assert submit(merged(BASE, at("spec.proxy", proxy))) == ""

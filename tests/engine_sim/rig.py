@@ -21,7 +21,9 @@ LIMITS = {"bodyBytes": 1 << 20, "headerBytes": 16384, "connections": 512, "inFli
 
 
 def settings(
-    seconds: dict[str, float] | None = None, limits: dict[str, int] | None = None
+    seconds: dict[str, float] | None = None,
+    limits: dict[str, int] | None = None,
+    sections: dict[str, Any] | None = None,
 ) -> Config:
     """A configuration; ports are chosen by the system."""
     return config.parse(
@@ -34,6 +36,7 @@ def settings(
             "admin": {"host": "127.0.0.1", "port": 0},
             "timeouts": {**SECONDS, **(seconds or {})},
             "limits": {**LIMITS, **(limits or {})},
+            **(sections or {}),
         }
     )
 
@@ -121,6 +124,7 @@ async def rig(
     decoders: int = 1,
     seconds: dict[str, float] | None = None,
     limits: dict[str, int] | None = None,
+    sections: dict[str, Any] | None = None,
     check_seconds: float = 5.0,
     **engine: Any,
 ) -> AsyncIterator[Rig]:
@@ -130,9 +134,12 @@ async def rig(
     for one in (*first, *second):
         await one.start()
     proxy = Proxy(
-        settings(seconds, limits), drain_seconds=5, linger_seconds=0.01, poll_seconds=0.02,
+        settings(seconds, limits, sections),
+        drain_seconds=5,
+        linger_seconds=0.01,
+        poll_seconds=0.02,
         check_seconds=check_seconds,
-    )  # fmt: skip
+    )
     await proxy.start(_known(proxy, [pod_of(one) for one in (*first, *second)]))
     made = Rig(proxy, first, second)
     await until(lambda: proxy.backends.known)

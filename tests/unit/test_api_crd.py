@@ -260,6 +260,9 @@ TWO_VALUES: dict[str, tuple[Any, Any]] = {
         )
     },
     **{f"proxy.limits.{key}": ("2Ki", "4Ki") for key in ("bodySize", "headerSize")},
+    "proxy.queue.size": (0, 1),
+    "proxy.queue.timeout": ("1s", "2s"),
+    **{f"proxy.queue.{key}": (1, 2) for key in ("requestsPerDecoder", "requestsPerPrefiller")},
     **{f"proxy.limits.{key}": (1, 2) for key in ("connections", "inFlight")},
     "mooncake.image": ("a", "b"),
     "mooncake.store.enabled": (True, False),

@@ -38,6 +38,7 @@ def test_configuration() -> None:
         "limits": {
             "bodyBytes": 33554432, "headerBytes": 65536, "connections": 4096, "inFlight": 1024,
         },
+        "queue": {"size": 512, "timeout": 30.0, "perDecoder": 512, "perPrefiller": 256},
     }  # fmt: skip
 
 
@@ -61,6 +62,13 @@ def test_timeouts_and_limits() -> None:
     }  # fmt: skip
     assert found["limits"] == {
         "bodyBytes": 1048576, "headerBytes": 8192, "connections": 10, "inFlight": 5,
+    }  # fmt: skip
+
+
+def test_queue() -> None:
+    given = {"size": 0, "timeout": "5s", "requestsPerDecoder": 16, "requestsPerPrefiller": 4}
+    assert config({"proxy": {"queue": given}})["queue"] == {
+        "size": 0, "timeout": 5.0, "perDecoder": 16, "perPrefiller": 4,
     }  # fmt: skip
 
 

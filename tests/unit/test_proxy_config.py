@@ -28,6 +28,7 @@ VALID: dict[str, Any] = {
     },
     "limits": {"bodyBytes": 1, "headerBytes": 1, "connections": 1, "inFlight": 1},
 }  # fmt: skip
+QUEUE = {"size": 0, "timeout": 1.0, "perDecoder": 1, "perPrefiller": 1}
 
 
 def test_valid() -> None:
@@ -70,6 +71,11 @@ def test_defaults_are_the_operators() -> None:
         (("limits", "connections"), -1, "limits.connections"),
         (("connector",), "Mooncake", "connector is not known"),
         (("timeouts", "kvWait"), 0, "timeouts.kvWait"),
+        (("queue",), {}, "queue.size is missing"),
+        (("queue",), QUEUE | {"size": -1}, "queue.size must be a whole number above -1"),
+        (("queue",), QUEUE | {"perDecoder": 0}, "queue.perDecoder"),
+        (("queue",), QUEUE | {"timeout": 0}, "queue.timeout"),
+        (("queue",), QUEUE | {"fair": True}, "queue.fair is not known"),
         (("listen", "port"), 70000, "listen.port"),
         (("listen", "host"), None, "listen.host"),
         (("deployment",), "", "deployment"),

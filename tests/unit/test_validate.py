@@ -321,6 +321,7 @@ BROKEN: dict[str, dict[str, Any]] = {
     ) for field, flags in TIER_FLAGS.items()},
     **{f"timeouts.{field} must be from": at(f"proxy.timeouts.{field}", "2h") for field in (
         "connect", "bootstrap", "prefill", "kvWait", "firstToken", "betweenTokens", "drain")},
+    "queue.timeout must be from": at("proxy.queue.timeout", "2h"),
     "speculative.model must be set": draft(method="Eagle3"),
     "where method is NGram: nothing": draft(method="NGram", model="org/a"),
     "speculative.revision and quantization": draft(method="MTP", revision="a"),
@@ -340,6 +341,7 @@ BROKEN: dict[str, dict[str, Any]] = {
     [
         ("timeouts.connect", "9ms", "from 10ms to 1h"),
         ("timeouts.drain", "61m", "from 10ms to 1h"),
+        ("queue.timeout", "61m", "from 10ms to 1h"),
         ("limits.bodySize", "65Mi", "from 1Ki to 64Mi"),
         ("limits.bodySize", "1k", "from 1Ki to 64Mi"),
         ("limits.bodySize", "2048.5", "from 1Ki to 64Mi"),

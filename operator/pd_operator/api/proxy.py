@@ -6,6 +6,7 @@ from pydantic import Field
 
 from pd_operator.api.base import ApiModel, ImageReference
 from pd_operator.api.proxy_limits import ProxyLimits
+from pd_operator.api.proxy_queue import ProxyQueue
 from pd_operator.api.proxy_timeouts import ProxyTimeouts
 
 
@@ -21,3 +22,4 @@ class ProxySpec(ApiModel):
     """
     timeouts: ProxyTimeouts = ProxyTimeouts()
     limits: ProxyLimits = ProxyLimits()
+    queue: ProxyQueue = ProxyQueue()

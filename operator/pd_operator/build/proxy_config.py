@@ -5,6 +5,7 @@ from typing import Final
 
 from pd_operator.api.deployment import PDDeployment
 from pd_operator.api.proxy_limits import ProxyLimits
+from pd_operator.api.proxy_queue import ProxyQueue
 from pd_operator.api.proxy_timeouts import ProxyTimeouts
 from pd_operator.api.values import duration_seconds, quantity
 from pd_operator.build import names
@@ -27,6 +28,7 @@ def proxy_config(deployment: PDDeployment) -> str:
             "admin": {"host": "", "port": ports.PROXY_ADMIN},
             "timeouts": _timeouts(deployment.spec.proxy.timeouts),
             "limits": _limits(deployment.spec.proxy.limits),
+            "queue": _queue(deployment.spec.proxy.queue),
         },
         indent=2,
     )
@@ -56,4 +58,13 @@ def _limits(limits: ProxyLimits) -> dict[str, int]:
         "headerBytes": int(quantity(limits.header_size)),
         "connections": limits.connections,
         "inFlight": limits.in_flight,
+    }
+
+
+def _queue(queue: ProxyQueue) -> dict[str, float]:
+    return {
+        "size": queue.size,
+        "timeout": duration_seconds(queue.timeout),
+        "perDecoder": queue.requests_per_decoder,
+        "perPrefiller": queue.requests_per_prefiller,
     }

@@ -6,7 +6,7 @@ from typing import Final
 from pydantic.alias_generators import to_camel
 
 from pd_operator.api.deployment import PDDeployment
-from pd_operator.api.proxy_timeouts import LONGEST, SHORTEST
+from pd_operator.api.proxy_timeouts import LONGEST, SHORTEST, ProxyTimeouts
 from pd_operator.api.values import duration_seconds, quantity
 from pd_operator.checks.problem import Problem
 from pd_operator.checks.sizes import is_whole
@@ -18,10 +18,11 @@ _SIZES: Final = {"body_size": ("1Ki", "64Mi"), "header_size": ("1Ki", "1Mi")}
 def proxy_problems(deployment: PDDeployment) -> Iterator[Problem]:
     """Deadlines and sizes that are out of bounds."""
     proxy = deployment.spec.proxy
-    for name in type(proxy.timeouts).model_fields:
-        value: str = getattr(proxy.timeouts, name)
+    times = {f"timeouts.{key}": value for key, value in _spelled(proxy.timeouts).items()}
+    times["queue.timeout"] = proxy.queue.timeout
+    for name, value in times.items():
         if not duration_seconds(SHORTEST) <= duration_seconds(value) <= duration_seconds(LONGEST):
-            field = f"spec.proxy.timeouts.{to_camel(name)}"
+            field = f"spec.proxy.{name}"
             yield Problem(
                 "InvalidTimeout",
                 field,
@@ -35,3 +36,7 @@ def proxy_problems(deployment: PDDeployment) -> Iterator[Problem]:
             yield Problem(
                 "InvalidSize", field, f"{field} is {size}; it must be from {least} to {most}"
             )
+
+
+def _spelled(timeouts: ProxyTimeouts) -> dict[str, str]:
+    return timeouts.model_dump(by_alias=True)

@@ -21,6 +21,10 @@ class Wire(Protocol):
     def draining(self) -> bool:
         """Whether this is the connection's last answer."""
 
+    @property
+    def peer(self) -> str:
+        """The client's address."""
+
     def write(self, data: bytes) -> None:
         """Send to the client."""
 
@@ -54,6 +58,11 @@ class Call:
         self.flow: Flow | None = None
         self.started = False
         self._chunked = False
+
+    @property
+    def peer(self) -> str:
+        """The client's address; empty once it is gone."""
+        return self._connection.peer if self._connection is not None else ""
 
     def respond(self, status: int, head: bytes, body: bytes) -> None:
         """The whole answer; `head` are header lines, each with its CRLF."""

@@ -54,6 +54,12 @@ class Connection(asyncio.Protocol):
         return self._server.draining
 
     @property
+    def peer(self) -> str:
+        """The client's address."""
+        name = self._transport.get_extra_info("peername") if self._transport else None
+        return str(name[0]) if isinstance(name, tuple) else ""
+
+    @property
     def idle(self) -> bool:
         """Whether there is neither a request nor a part of one."""
         return self._current is None and not self._queue and not self._reader.in_message
@@ -66,8 +72,8 @@ class Connection(asyncio.Protocol):
         server.deadlines.add(self)
         self.deadline = server.now() + IDLE_SECONDS
         if len(server.connections) > server.limits.connections:
-            server.on_refused()
-            self._refuse(overloaded("too many connections; come again in a moment"))
+            message = "too many connections; come again in a moment"
+            self._refuse(server.overloaded("connections", message))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio.Protocol."""
@@ -93,7 +99,7 @@ class Connection(asyncio.Protocol):
             self._pump()
             return
         if reader.body_size > _SMALL_BYTES and not self._has_room():
-            self._queue.append(_no_room())
+            self._queue.append(self._no_room())
             self._closing = True
             self._pump()
         elif self._current is not None:
@@ -178,7 +184,7 @@ class Connection(asyncio.Protocol):
             return
         self._queue.append(request)
         if len(request.body) > _SMALL_BYTES and not self._has_room():
-            self._queue[-1] = _no_room()
+            self._queue[-1] = self._no_room()
             self._closing = True
         if self._current is None:
             self._pump()
@@ -214,21 +220,21 @@ class Connection(asyncio.Protocol):
         if self._transport is not None and self._transport.can_write_eof():
             self._transport.write_eof()
 
+    def _no_room(self) -> ProxyError:
+        message = "too many large requests; come again in a moment"
+        return self._server.overloaded("bodies", message)
+
     def _stop_reading(self) -> None:
         if self._reading and self._transport is not None:
             self._reading = False
             self._transport.pause_reading()
 
 
-def _no_room() -> ProxyError:
-    return overloaded("too many large requests; come again in a moment")
-
-
 class Server:
     """A listening address, its connections and the handler of their calls.
 
     The handler must not raise; it answers the call now or later. `on_invalid` hears of what
-    was refused before there was a call, `on_refused` of connections beyond the limit.
+    was refused before there was a call; `overloaded` words what is refused for want of room.
     """
 
     def __init__(
@@ -237,13 +243,13 @@ class Server:
         limits: Limits,
         deadlines: Deadlines,
         on_invalid: Callable[[ProxyError], None] = lambda _: None,
-        on_refused: Callable[[], None] = lambda: None,
+        overloaded: Callable[[str, str], ProxyError] = lambda _, message: overloaded(message),
     ) -> None:
         self.handler = handler
         self.limits = limits
         self.deadlines = deadlines
         self.on_invalid = on_invalid
-        self.on_refused = on_refused
+        self.overloaded = overloaded
         self.draining = False
         """Whether each answer says that it is the last on its connection."""
         self.closing = False
