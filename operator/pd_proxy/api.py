@@ -3,11 +3,13 @@
 import asyncio
 import re
 import secrets
+from functools import partial
 from itertools import count
 from typing import Final
 
 from pd_proxy import body as bodies
 from pd_proxy import surface
+from pd_proxy.access import Access
 from pd_proxy.admission import Admission, Claim
 from pd_proxy.asked import Asked, read_asked
 from pd_proxy.attempt import CLIENT_ERROR, UPSTREAM_ERROR, Context
@@ -19,6 +21,7 @@ from pd_proxy.errors import ProxyError
 from pd_proxy.handoff import Job
 from pd_proxy.http.call import Call
 from pd_proxy.http.headers import find, to_engine
+from pd_proxy.http.request import Request
 from pd_proxy.log import log
 from pd_proxy.measure import Measure
 from pd_proxy.metrics import Metrics
@@ -31,11 +34,17 @@ class Api:
     """Handles each call on the data port in a task of its own."""
 
     def __init__(
-        self, context: Context, dispatcher: Dispatcher, admission: Admission, config: Config
+        self,
+        context: Context,
+        dispatcher: Dispatcher,
+        admission: Admission,
+        config: Config,
+        access: Access | None = None,
     ) -> None:
         self._context = context
         self._dispatcher = dispatcher
         self._admission = admission
+        self._access = access
         self._in_flight = config.limits.in_flight
         self._patience = config.timeouts.first_token
         self._loop = asyncio.get_running_loop()
@@ -61,6 +70,10 @@ class Api:
 
     def invalid(self, error: ProxyError) -> None:
         """A request was refused before it became a call."""
+        if error.status == 401:
+            # Who has no key is no load that anybody should scale for.
+            self._context.metrics.requests.add(CLIENT_ERROR)
+            return
         outcome = "overloaded" if error.status in _OVERLOADED else CLIENT_ERROR
         Measure(self._context.metrics, self._context.now(), 0).end(outcome, self._context.now())
 
@@ -116,7 +129,7 @@ class Api:
             call=call,
             measure=measure,
             request_id=request_id,
-            headers=to_engine(request.headers),
+            headers=to_engine(request.headers, keys=self._access is None),
             body=raw,
             completion=completion,
             patience=asked.patience,
@@ -144,20 +157,29 @@ class Api:
 
     def _flow(self, call: Call) -> object:
         """Whose share a request counts to: who cannot be told apart by keys is by address."""
-        return find(call.request.headers, b"authorization") or call.peer
+        request = call.request
+        return request.tenant or find(request.headers, b"authorization") or call.peer
 
     def _read(self, call: Call) -> tuple[bytes, Completion | None]:
         request = call.request
         if request.method == b"POST" and request.path in (surface.COMPLETIONS, surface.CHAT):
-            completion = bodies.completion(request.body, request.path == surface.CHAT)
+            salt = self._salt(request)
+            completion = bodies.completion(request.body, request.path == surface.CHAT, salt)
             return completion.raw, completion
         raw = request.body
         kind = find(request.headers, b"content-type") or b"application/json"
         if b"json" in kind.lower() and raw:
-            raw = bodies.harmless(raw)
-        elif b"kv_transfer_params" in raw:
-            raise ProxyError(400, "kv_transfer_params is not the client's to set")
+            salted = request.path in surface.SALTED
+            raw = bodies.harmless(raw, self._salt(request) if salted else None)
+        elif name := bodies.steering(raw):
+            raise ProxyError(400, f"{name} is not the client's to set")
         return raw, None
+
+    def _salt(self, request: Request) -> bodies.Salt | None:
+        """How the request's cache salt is made, where tenants do not share one."""
+        if self._access is None or not request.tenant:
+            return None
+        return partial(self._access.salt, request.tenant)
 
     def _request_id(self, call: Call) -> bytes:
         given = find(call.request.headers, b"x-request-id")

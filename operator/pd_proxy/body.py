@@ -1,5 +1,6 @@
 """The body of a completion request, as far as the proxy must understand it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -7,7 +8,12 @@ import orjson
 
 from pd_proxy.errors import ProxyError
 
-_KV_PARAMS: Final = "kv_transfer_params"
+_PARAMS: Final = ("kv_transfer_params", "ec_transfer_params")
+"""What would steer a transfer of KV, or of an encoder's output: never the client's to set."""
+_SALT: Final = "cache_salt"
+
+Salt = Callable[[str | None], str | None]
+"""From the salt that a client gave to the one that its request gets, None for none."""
 _CARRIERS: Final = ("vllm_xargs", "extra_args")
 """Objects whose entries vLLM hands to the connectors as it does with the key itself."""
 
@@ -26,27 +32,49 @@ class Completion:
 
         Spliced in, so that what the client wrote stays as it is: numbers keep all digits.
         """
-        head = self.raw.rstrip()[:-1].rstrip()
-        comma = b"" if head == b"{" else b","
-        return b'%b%b"kv_transfer_params":%b}' % (head, comma, params)
+        return _with(self.raw, b"kv_transfer_params", params)
 
 
-def completion(raw: bytes, chat: bool) -> Completion:
+def completion(raw: bytes, chat: bool, salt: Salt | None = None) -> Completion:
     """Read a body; ProxyError 400 where it is no JSON object."""
-    fields = _object(raw)
-    stripped = _strip(fields)
-    if stripped:
-        raw = orjson.dumps(fields)
+    raw, fields = _cleaned(raw, salt)
     return Completion(raw, fields, chat, fields.get("stream") is True)
 
 
-def harmless(raw: bytes) -> bytes:
-    """Another endpoint's JSON body without what would steer a KV transfer."""
+def harmless(raw: bytes, salt: Salt | None = None) -> bytes:
+    """Another endpoint's JSON body without what would steer a transfer, and with its salt."""
     # The name could be hidden behind an escape.
-    if _KV_PARAMS.encode() not in raw and b"\\u" not in raw:
+    if salt is None and not any(name.encode() in raw for name in _PARAMS) and b"\\u" not in raw:
         return raw
+    return _cleaned(raw, salt)[0]
+
+
+def steering(raw: bytes) -> str | None:
+    """What would steer a transfer in a body that is not JSON, such as a form."""
+    return next((name for name in _PARAMS if name.encode() in raw), None)
+
+
+def _cleaned(raw: bytes, salt: Salt | None) -> tuple[bytes, dict[str, Any]]:
+    """What engines get of a body, and its fields."""
     fields = _object(raw)
-    return orjson.dumps(fields) if _strip(fields) else raw
+    changed = _strip(fields)
+    own = fields.get(_SALT)
+    # What is no text vLLM refuses, with its own words.
+    if salt is not None and (own is None or isinstance(own, str)):
+        value = salt(own)
+        if value is not None and value != own:
+            changed |= _SALT in fields
+            fields[_SALT] = value
+            if not changed:
+                return _with(raw, _SALT.encode(), orjson.dumps(value)), fields
+    return (orjson.dumps(fields) if changed else raw), fields
+
+
+def _with(raw: bytes, name: bytes, value: bytes) -> bytes:
+    """An object with one more key at its end."""
+    head = raw.rstrip()[:-1].rstrip()
+    comma = b"" if head == b"{" else b","
+    return b'%b%b"%b":%b}' % (head, comma, name, value)
 
 
 def _object(raw: bytes) -> dict[str, Any]:
@@ -60,10 +88,12 @@ def _object(raw: bytes) -> dict[str, Any]:
 
 
 def _strip(fields: dict[str, Any]) -> bool:
-    found = fields.pop(_KV_PARAMS, fields) is not fields
-    for carrier in _CARRIERS:
-        inner = fields.get(carrier)
-        if isinstance(inner, dict) and _KV_PARAMS in inner:
-            del inner[_KV_PARAMS]
-            found = True
+    found = False
+    for name in _PARAMS:
+        found |= fields.pop(name, fields) is not fields
+        for carrier in _CARRIERS:
+            inner = fields.get(carrier)
+            if isinstance(inner, dict) and name in inner:
+                del inner[name]
+                found = True
     return found

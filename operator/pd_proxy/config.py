@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import orjson
 
-from pd_proxy import config_queue, values
+from pd_proxy import config_access, config_queue, values
+from pd_proxy.config_access import ApiKeys, TlsFiles
 from pd_proxy.config_queue import Queue
 from pd_proxy.values import ConfigError
 
@@ -16,7 +17,7 @@ _KEYS: Final = (
     "deployment", "namespace", "deploymentUid", "servedNames",
     "listen", "admin", "timeouts", "limits",
 )  # fmt: skip
-_SECTIONS: Final = ("queue",)
+_SECTIONS: Final = ("queue", "apiKeys", "tls")
 """What is not in the file is not done."""
 
 
@@ -71,6 +72,8 @@ class Config:
     timeouts: Timeouts
     limits: Limits
     queue: Queue = field(default=Queue())
+    api_keys: ApiKeys | None = None
+    tls: TlsFiles | None = None
 
 
 def load(path: Path) -> Config:
@@ -102,6 +105,8 @@ def parse(value: Any) -> Config:
         timeouts=_timeouts(top["timeouts"]),
         limits=_limits(top["limits"]),
         queue=config_queue.parse(top["queue"]) if "queue" in top else Queue(),
+        api_keys=config_access.parse_keys(top["apiKeys"]) if "apiKeys" in top else None,
+        tls=config_access.parse_tls(top["tls"]) if "tls" in top else None,
     )
 
 

@@ -5,6 +5,8 @@ import time
 from collections.abc import Coroutine
 from typing import Any, Final
 
+from pd_proxy import folder
+from pd_proxy.access import Access
 from pd_proxy.admin import Admin
 from pd_proxy.admission import Admission
 from pd_proxy.api import Api
@@ -21,6 +23,7 @@ from pd_proxy.log import log
 from pd_proxy.memory import Memory, limit
 from pd_proxy.metrics import Metrics
 from pd_proxy.protocols import protocols
+from pd_proxy.tls import Tls
 
 LINGER_SECONDS: Final = 3.0
 """So long the port stays open after SIGTERM: not everybody knows yet that it will close."""
@@ -35,10 +38,12 @@ class Proxy:
     def __init__(
         self,
         config: Config,
+        *,
         drain_seconds: float | None = None,
         linger_seconds: float = LINGER_SECONDS,
         poll_seconds: float = POLL_SECONDS,
         check_seconds: float = CHECK_SECONDS,
+        secret_seconds: float = folder.POLL_SECONDS,
     ) -> None:
         self._config = config
         self._drain_seconds = config.timeouts.drain if drain_seconds is None else drain_seconds
@@ -57,12 +62,17 @@ class Proxy:
             config.queue, self.backends, self.metrics, time.monotonic, lambda: self._memory.scarce
         )
         dispatcher = Dispatcher(context, self.backends, timeouts)
-        self.api = Api(context, dispatcher, self.admission, config)
+        self._access = None if config.api_keys is None else Access(config.api_keys, secret_seconds)
+        self._tls = None if config.tls is None else Tls(config.tls.folder)
+        self._secret_seconds = secret_seconds
+        self.api = Api(context, dispatcher, self.admission, config, self._access)
         self._server = Server(
             self.api.handle,
             config.limits,
             self._deadlines,
             on_invalid=self.api.invalid,
+            check=self._access.check if self._access else None,
+            tls=self._tls.context if self._tls else None,
             overloaded=self.admission.refuse,
         )
         admin = Admin(self.metrics, self.backends, self.not_ready)
@@ -83,6 +93,10 @@ class Proxy:
         self._spawn(self._counters.run())
         self._spawn(self._checker.run())
         self._spawn(self._sweep())
+        if self._access is not None:
+            self._spawn(self._access.run())
+        if self._tls is not None:
+            self._spawn(self._tls.run(self._secret_seconds))
         self.admin_port = await _listen(self._admin, self._config.admin)
         self.port = await _listen(self._server, self._config.listen)
         log("info", "listening", port=self.port, admin=self.admin_port)

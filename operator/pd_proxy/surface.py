@@ -28,6 +28,22 @@ _AUXILIARY_GET: Final = (b"/v1/models", b"/version", b"/health", b"/ping")
 INFERENCE: Final = frozenset(_INFERENCE)
 """Paths whose requests are load: they are counted and measured."""
 
+SALTED: Final = frozenset(
+    (
+        b"/v1/responses",
+        b"/v1/messages",
+        b"/v1/embeddings",
+        b"/v1/score",
+        b"/score",
+        b"/v1/rerank",
+        b"/v2/rerank",
+        b"/rerank",
+        b"/pooling",
+        b"/classify",
+    )
+)
+"""Paths beside completions whose bodies may have vLLM's `cache_salt`."""
+
 METHODS: Final[dict[bytes, frozenset[bytes]]] = {
     **dict.fromkeys((*_INFERENCE, *_AUXILIARY_POST), frozenset((b"POST", b"OPTIONS"))),
     **dict.fromkeys(_AUXILIARY_GET, frozenset((b"GET", b"OPTIONS"))),

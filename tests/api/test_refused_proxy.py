@@ -24,6 +24,13 @@ CASES: list[tuple[str, Any, tuple[str, ...]]] = [
     ("timeouts.connect", "2", ("spec.proxy.timeouts.connect", "should match")),
     ("timeouts.connect", 2, ("spec.proxy.timeouts.connect", "string")),
     ("timeouts.idle", "2s", ('unknown field "spec.proxy.timeouts.idle"',)),
+    ("apiKeys", {}, ("spec.proxy.apiKeys.secretName", "Required")),
+    ("apiKeys", {"secretName": "A"}, ("spec.proxy.apiKeys.secretName", "should match")),
+    ("apiKeys", {"secretName": "a", "isolateCache": "no"},
+     ("spec.proxy.apiKeys.isolateCache", "boolean")),
+    ("apiKeys", {"secretName": "a", "keys": ["sk"]}, ('unknown field "spec.proxy.apiKeys.keys"',)),
+    ("tls", {}, ("spec.proxy.tls.secretName", "Required")),
+    ("tls", {"secretName": ""}, ("spec.proxy.tls.secretName", "at least 1 chars")),
     ("queue.timeout", "9ms", ("queue.timeout must be from 10ms to 1h",)),
     ("queue.timeout", "61m", ("queue.timeout must be from 10ms to 1h",)),
     ("queue.size", -1, ("spec.proxy.queue.size", "greater than or equal to 0")),
@@ -50,6 +57,8 @@ def test_the_bounds_themselves_are_accepted(submit: Submit) -> None:
     proxy = {
         "timeouts": {**dict.fromkeys(TIMEOUTS, "1h"), "connect": "10ms"},
         "limits": {"bodySize": "64Mi", "headerSize": 1024, "connections": 65536, "inFlight": 1},
+        "apiKeys": {"secretName": "a.b", "isolateCache": False},
+        "tls": {"secretName": "a" * 253},
         "queue": {"size": 0, "timeout": "1h", "requestsPerDecoder": 1},
     }
     assert submit(merged(BASE, at("spec.proxy", proxy))) == ""

@@ -126,6 +126,7 @@ async def rig(
     limits: dict[str, int] | None = None,
     sections: dict[str, Any] | None = None,
     check_seconds: float = 5.0,
+    secret_seconds: float = 2.0,
     **engine: Any,
 ) -> AsyncIterator[Rig]:
     """Engines and a proxy that knows them, ready."""
@@ -139,6 +140,7 @@ async def rig(
         linger_seconds=0.01,
         poll_seconds=0.02,
         check_seconds=check_seconds,
+        secret_seconds=secret_seconds,
     )
     await proxy.start(_known(proxy, [pod_of(one) for one in (*first, *second)]))
     made = Rig(proxy, first, second)

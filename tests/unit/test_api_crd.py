@@ -261,6 +261,9 @@ TWO_VALUES: dict[str, tuple[Any, Any]] = {
     },
     **{f"proxy.limits.{key}": ("2Ki", "4Ki") for key in ("bodySize", "headerSize")},
     "proxy.queue.size": (0, 1),
+    "proxy.apiKeys.secretName": ("a", "b"),
+    "proxy.apiKeys.isolateCache": (True, False),
+    "proxy.tls.secretName": ("a", "b"),
     "proxy.queue.timeout": ("1s", "2s"),
     **{f"proxy.queue.{key}": (1, 2) for key in ("requestsPerDecoder", "requestsPerPrefiller")},
     **{f"proxy.limits.{key}": (1, 2) for key in ("connections", "inFlight")},
@@ -326,6 +329,7 @@ NEEDED: dict[str, dict[str, Any]] = {
         )
         for key in ("size", "path", "storageClass")
     },
+    "proxy.apiKeys.isolateCache": at("proxy.apiKeys.secretName", "keys"),
     "mooncake.master.ha.replicas": at("mooncake.master.ha.etcd.endpoints", ["a:1"]),
     **{
         f"lmcache.{key}": at("kvTransfer.connector", "LMCache")

@@ -3,7 +3,8 @@
 import json
 from typing import Any
 
-from tests.specs import CUDA, children, deployment, merged
+from pd_operator.build import url
+from tests.specs import CUDA, DEFAULTS, children, deployment, merged
 
 
 def proxy(changes: dict[str, Any] | None = None, uid: str = "uid-1") -> dict[str, Any]:
@@ -70,6 +71,31 @@ def test_queue() -> None:
     assert config({"proxy": {"queue": given}})["queue"] == {
         "size": 0, "timeout": 5.0, "perDecoder": 16, "perPrefiller": 4,
     }  # fmt: skip
+
+
+def test_api_keys_and_tls() -> None:
+    changes = {"proxy": {"apiKeys": {"secretName": "clients"}, "tls": {"secretName": "web"}}}
+    found = config(changes)
+    assert found["apiKeys"] == {"folder": "/etc/pd-proxy-keys", "isolateCache": True}
+    assert found["tls"] == {"folder": "/etc/pd-proxy-tls"}
+    shared = {"proxy": {"apiKeys": {"secretName": "clients", "isolateCache": False}}}
+    assert config(shared)["apiKeys"]["isolateCache"] is False
+    spec = pod(proxy(changes))
+    secrets = {v["name"]: v["secret"] for v in spec["volumes"] if "secret" in v}
+    assert secrets == {"api-keys": {"secretName": "clients"}, "tls": {"secretName": "web"}}
+    mounts = {m["name"]: m for m in spec["containers"][0]["volumeMounts"]}
+    for name, path in (("api-keys", found["apiKeys"]["folder"]), ("tls", found["tls"]["folder"])):
+        # A subPath would never be renewed.
+        assert mounts[name] == {"name": name, "mountPath": path, "readOnly": True}
+    assert not {"apiKeys", "tls"} & set(config({}))
+    assert not any("secret" in v for v in pod(proxy())["volumes"])
+
+
+def test_url_tells_of_tls() -> None:
+    plain, secure = (deployment(merged(CUDA, c)) for c in (
+        {}, {"proxy": {"tls": {"secretName": "web"}}}))  # fmt: skip
+    assert url(plain, DEFAULTS).startswith("http://")
+    assert url(secure, DEFAULTS).startswith("https://")
 
 
 def test_timeouts_touch_no_engine() -> None:

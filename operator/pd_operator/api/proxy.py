@@ -5,6 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from pd_operator.api.base import ApiModel, ImageReference
+from pd_operator.api.proxy_access import ProxyApiKeys, ProxyTls
 from pd_operator.api.proxy_limits import ProxyLimits
 from pd_operator.api.proxy_queue import ProxyQueue
 from pd_operator.api.proxy_timeouts import ProxyTimeouts
@@ -23,3 +24,9 @@ class ProxySpec(ApiModel):
     timeouts: ProxyTimeouts = ProxyTimeouts()
     limits: ProxyLimits = ProxyLimits()
     queue: ProxyQueue = ProxyQueue()
+    api_keys: ProxyApiKeys | None = None
+    """Keys that clients need. Default: anybody is served, and `Authorization` is passed to the
+    engines. Becomes: `apiKeys` of the proxy's file."""
+    tls: ProxyTls | None = None
+    """A certificate for the port of clients. Default: plain HTTP. Becomes: `tls` of the proxy's
+    file."""

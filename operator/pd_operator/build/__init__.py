@@ -93,7 +93,8 @@ def url(deployment: PDDeployment, defaults: Defaults) -> str:
     host = names.service_host(
         names.proxy(metadata.name), metadata.namespace, defaults.cluster_domain
     )
-    return f"http://{host}:{ports.HTTP}/v1"
+    scheme = "https" if deployment.spec.proxy.tls else "http"
+    return f"{scheme}://{host}:{ports.HTTP}/v1"
 
 
 def _store(deployment: PDDeployment, defaults: Defaults) -> tuple[Manifest, ...]:

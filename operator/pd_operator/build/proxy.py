@@ -4,11 +4,12 @@ import math
 from typing import Final
 
 from pd_operator.api.deployment import PDDeployment
+from pd_operator.api.proxy import ProxySpec
 from pd_operator.api.values import duration_seconds
 from pd_operator.build import names
 from pd_operator.build.hashing import short_hash
 from pd_operator.build.manifest import Manifest, child, child_labels, selector
-from pd_operator.build.proxy_config import CONFIG_KEY, proxy_config
+from pd_operator.build.proxy_config import CONFIG_KEY, KEYS_FOLDER, TLS_FOLDER, proxy_config
 from pd_operator.build.pull_secrets import pull_secrets
 from pd_operator.build.security import restricted_container, restricted_pod
 from pd_operator.build.volumes import tmp_mount, tmp_volume
@@ -56,6 +57,7 @@ def proxy_deployment(deployment: PDDeployment, image: str) -> Manifest:
 def _pod(deployment: PDDeployment, image: str) -> Manifest:
     name = deployment.metadata.name
     drain = math.ceil(duration_seconds(deployment.spec.proxy.timeouts.drain))
+    secrets = _secrets(deployment.spec.proxy)
     return {
         "serviceAccountName": names.proxy(name),
         **pull_secrets(deployment),
@@ -103,12 +105,30 @@ def _pod(deployment: PDDeployment, image: str) -> Manifest:
                 "securityContext": restricted_container(),
                 "volumeMounts": [
                     {"name": "config", "mountPath": _CONFIG_FOLDER, "readOnly": True},
+                    *(
+                        {"name": volume, "mountPath": path, "readOnly": True}
+                        for volume, path, _ in secrets
+                    ),
                     tmp_mount(),
                 ],
             }
         ],
         "volumes": [
             {"name": "config", "configMap": {"name": names.proxy(name)}},
+            *(
+                {"name": volume, "secret": {"secretName": secret}}
+                for volume, _, secret in secrets
+            ),
             tmp_volume(),
         ],
     }  # fmt: skip
+
+
+def _secrets(proxy: ProxySpec) -> list[tuple[str, str, str]]:
+    """Mounted Secrets: volume, folder, name. Mounted whole, so that the kubelet renews them."""
+    result = []
+    if proxy.api_keys:
+        result.append(("api-keys", KEYS_FOLDER, proxy.api_keys.secret_name))
+    if proxy.tls:
+        result.append(("tls", TLS_FOLDER, proxy.tls.secret_name))
+    return result

@@ -4,6 +4,7 @@ import json
 from typing import Final
 
 from pd_operator.api.deployment import PDDeployment
+from pd_operator.api.proxy import ProxySpec
 from pd_operator.api.proxy_limits import ProxyLimits
 from pd_operator.api.proxy_queue import ProxyQueue
 from pd_operator.api.proxy_timeouts import ProxyTimeouts
@@ -13,6 +14,11 @@ from pd_operator.build.manifest import Manifest, child
 from pd_shared import labels, ports
 
 CONFIG_KEY: Final = "config.json"
+
+
+KEYS_FOLDER: Final = "/etc/pd-proxy-keys"
+TLS_FOLDER: Final = "/etc/pd-proxy-tls"
+"""Where the Secrets are mounted."""
 
 
 def proxy_config(deployment: PDDeployment) -> str:
@@ -29,6 +35,7 @@ def proxy_config(deployment: PDDeployment) -> str:
             "timeouts": _timeouts(deployment.spec.proxy.timeouts),
             "limits": _limits(deployment.spec.proxy.limits),
             "queue": _queue(deployment.spec.proxy.queue),
+            **_access(deployment.spec.proxy),
         },
         indent=2,
     )
@@ -68,3 +75,14 @@ def _queue(queue: ProxyQueue) -> dict[str, float]:
         "perDecoder": queue.requests_per_decoder,
         "perPrefiller": queue.requests_per_prefiller,
     }
+
+
+def _access(proxy: ProxySpec) -> dict[str, object]:
+    result: dict[str, object] = {}
+    if proxy.api_keys:
+        result["apiKeys"] = {
+            "folder": KEYS_FOLDER, "isolateCache": proxy.api_keys.isolate_cache,
+        }  # fmt: skip
+    if proxy.tls:
+        result["tls"] = {"folder": TLS_FOLDER}
+    return result

@@ -38,6 +38,8 @@ _NOT_FROM_CLIENTS: Final = _HOP | frozenset(
 )
 """A client must not choose an engine, a rank or a transfer."""
 
+_KEYS: Final = frozenset((b"authorization", b"x-api-key", b"api-key", b"cookie"))
+
 _NOT_FROM_ENGINES: Final = _HOP | {b"x-request-id"}
 """The proxy says it itself."""
 
@@ -52,12 +54,17 @@ def find(headers: Headers, name: bytes) -> bytes | None:
     return None
 
 
-def to_engine(headers: Headers) -> bytes:
-    """A client's header lines that an engine gets; all but the connection's and internal ones."""
+def to_engine(headers: Headers, keys: bool = True) -> bytes:
+    """A client's header lines that an engine gets; all but the connection's and internal ones.
+
+    Without `keys` not those that may hold an API key either.
+    """
     lines = []
     named = _named(headers)
     for name, value in headers:
         if name in _NOT_FROM_CLIENTS or name in named or name.startswith(_INTERNAL):
+            continue
+        if not keys and name in _KEYS:
             continue
         lines.append(b"%b: %b\r\n" % (name, value))
     return b"".join(lines)

@@ -16,6 +16,9 @@ from pd_proxy.http.request import Request
 _CHUNK_OVERHEAD: Final = 16
 """Bytes around a byte of body that chunks may cost; more is an attack by tiny chunks."""
 
+Check = Callable[[bytes, bytes, Headers], str | ProxyError]
+"""Method, path and headers of a request, before its body: whose it is, or why it is refused."""
+
 
 class _Stop(Exception):  # noqa: N818 - no error: it leaves the parser
     """The message is refused."""
@@ -26,13 +29,18 @@ class Reader:
 
     `feed` returns the error that ends the connection, if any. `expects` is True while the client
     waits for `100 Continue` before it sends the body. `body_size` are the bytes of a body that is
-    not complete.
+    not complete. `check` says who may come in.
     """
 
     def __init__(
-        self, ready: Callable[[Request], None], header_bytes: int, body_bytes: int
+        self,
+        ready: Callable[[Request], None],
+        header_bytes: int,
+        body_bytes: int,
+        check: Check | None = None,
     ) -> None:
         self._ready = ready
+        self._check = check
         self._header_limit = header_bytes
         self._body_limit = body_bytes
         self._parser = httptools.HttpRequestParser(self)
@@ -49,6 +57,7 @@ class Reader:
         self._url = b""
         self._headers: Headers = []
         self._head_size = 0
+        self._tenant = ""
         self._first = b""
         self._more: list[bytes] | None = None
         self.body_size = 0
@@ -143,6 +152,12 @@ class Reader:
                 self.expects = self._version_11 and value.lower() == b"100-continue"
         if hosts > 1 or (hosts == 0 and self._version_11):
             self._stop(_bad("the request must have exactly one Host header"))
+        if self._check is not None:
+            found = self._check(self._method, self._url.partition(b"?")[0], self._headers)
+            if isinstance(found, ProxyError):
+                self._stop(found)
+            else:
+                self._tenant = found
 
     def on_body(self, data: bytes) -> None:
         """See httptools."""
@@ -173,6 +188,7 @@ class Reader:
                 body,
                 self._keep_alive,
                 self._version_11,
+                self._tenant,
             )
         )
 

@@ -17,3 +17,5 @@ class Request:
     keep_alive: bool
     chunked_ok: bool
     """Whether the client understands chunks (HTTP/1.1)."""
+    tenant: str = ""
+    """Whose it is, by its API key; empty where none is asked for."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import ssl
 from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
@@ -10,7 +11,7 @@ from pd_proxy.config import Limits
 from pd_proxy.deadlines import NEVER, Deadlines
 from pd_proxy.errors import JSON, ProxyError, overloaded
 from pd_proxy.http.call import CLOSE, STATUS_LINES, Call
-from pd_proxy.http.reader import Reader
+from pd_proxy.http.reader import Check, Reader
 from pd_proxy.http.request import Request
 
 HEAD_SECONDS: Final = 30.0
@@ -21,6 +22,8 @@ IDLE_SECONDS: Final = 120.0
 """A connection without a request."""
 STALL_SECONDS: Final = 120.0
 """A client that reads nothing of what it is sent."""
+HANDSHAKE_SECONDS: Final = 10.0
+"""For a TLS handshake."""
 LINGER_SECONDS: Final = 2.0
 """After a refusal: so long may a client go on sending before the connection closes."""
 
@@ -37,7 +40,8 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, server: "Server") -> None:
         self._server = server
-        self._reader = Reader(self._ready, server.limits.header_bytes, server.limits.body_bytes)
+        limits = server.limits
+        self._reader = Reader(self._ready, limits.header_bytes, limits.body_bytes, server.check)
         self._transport: asyncio.Transport | None = None
         self._queue: deque[Request | ProxyError] = deque()
         self._current: Call | None = None
@@ -234,7 +238,8 @@ class Server:
     """A listening address, its connections and the handler of their calls.
 
     The handler must not raise; it answers the call now or later. `on_invalid` hears of what
-    was refused before there was a call; `overloaded` words what is refused for want of room.
+    was refused before there was a call; `overloaded` words what is refused for want of room,
+    `check` says who may come in.
     """
 
     def __init__(
@@ -242,7 +247,10 @@ class Server:
         handler: Callable[[Call], None],
         limits: Limits,
         deadlines: Deadlines,
+        *,
         on_invalid: Callable[[ProxyError], None] = lambda _: None,
+        check: Check | None = None,
+        tls: ssl.SSLContext | None = None,
         overloaded: Callable[[str, str], ProxyError] = lambda _, message: overloaded(message),
     ) -> None:
         self.handler = handler
@@ -250,6 +258,8 @@ class Server:
         self.deadlines = deadlines
         self.on_invalid = on_invalid
         self.overloaded = overloaded
+        self.check = check
+        self._tls = tls
         self.draining = False
         """Whether each answer says that it is the last on its connection."""
         self.closing = False
@@ -265,7 +275,13 @@ class Server:
     async def listen(self, host: str, port: int) -> int:
         """Accept clients; returns the port. OSError where the address cannot be had."""
         self._server = await self._loop.create_server(
-            lambda: Connection(self), host or None, port, backlog=1024, reuse_address=True
+            lambda: Connection(self),
+            host or None,
+            port,
+            backlog=1024,
+            reuse_address=True,
+            ssl=self._tls,
+            ssl_handshake_timeout=HANDSHAKE_SECONDS if self._tls else None,
         )
         found: int = self._server.sockets[0].getsockname()[1]
         return found
