@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final
 
-from pd_proxy import choose
+from pd_proxy import choose, surface
 from pd_proxy.attempt import TIMEOUT, UPSTREAM_ERROR, Context, Failure
 from pd_proxy.backends import Backend, Backends
 from pd_proxy.body import Completion
@@ -131,9 +131,14 @@ class Dispatcher:
         return upstream
 
     def _count_fallback(self, job: Job, prefiller: Backend | None, decoder: Backend) -> None:
-        if job.completion is None or prefiller is not None or decoder.whole:
+        if prefiller is not None or decoder.whole:
             return
-        reason = job.alone or "no_prefiller"
+        if job.completion is not None:
+            reason = job.alone or "no_prefiller"
+        elif job.call.request.path in surface.GENERATING:
+            reason = "endpoint"
+        else:
+            return
         if job.fallback != reason:
             job.fallback = reason
             self._context.metrics.fallbacks.add(reason)

@@ -1,7 +1,7 @@
 """Errors that the proxy itself answers, in OpenAI's shape."""
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import orjson
 
@@ -31,16 +31,16 @@ class ProxyError(Exception):
     headers: bytes = b""
     type: str = field(default="")
 
+    def value(self) -> dict[str, Any]:
+        """The JSON value."""
+        kind = self.type or _TYPES.get(self.status, "InternalServerError")
+        return {"error": {
+            "message": self.message, "type": kind, "param": None, "code": self.status,
+        }}  # fmt: skip
+
     def body(self) -> bytes:
         """The JSON body."""
-        kind = self.type or _TYPES.get(self.status, "InternalServerError")
-        return orjson.dumps(
-            {"error": {"message": self.message, "type": kind, "param": None, "code": self.status}}
-        )
-
-    def event(self) -> bytes:
-        """The same as the last events of a stream."""
-        return b"data: " + self.body() + b"\n\ndata: [DONE]\n\n"
+        return orjson.dumps(self.value())
 
 
 def overloaded(message: str, seconds: int = 1, status: int = 503) -> ProxyError:

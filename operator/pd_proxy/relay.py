@@ -18,6 +18,7 @@ from pd_proxy.http.call import Call
 from pd_proxy.http.headers import Headers, find, to_client
 from pd_proxy.http.upstream import Upstream
 from pd_proxy.sse import EventStream, usage_of
+from pd_proxy.surface import error_events
 from pd_shared import metrics as names
 
 _HELD_BYTES: Final = 8 * 1024 * 1024
@@ -257,7 +258,7 @@ class Relay:
         if self._events is not None:
             self._count(self._events)
             error = ProxyError(504 if outcome == TIMEOUT else 502, message)
-            self._call.write(error.event())
+            self._call.write(error_events(self._call.request.path, error))
             self._call.finish()
         else:
             self._call.abort()

@@ -178,6 +178,43 @@ async def test_what_a_pair_cannot_answer_goes_to_a_decoder_alone(
         assert await r.metric("pd_proxy_fallbacks_total", reason=reason) == 1
 
 
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/messages", "/v1/chat/completions/batch"])
+async def test_other_paths_that_generate_are_counted_as_fallbacks(path: str) -> None:
+    async with rig() as r:
+        assert (await ask(r.port, path, {"input": "x"})).status == 200
+        assert await r.metric("pd_proxy_fallbacks_total", reason="endpoint") == 1
+        assert (await ask(r.port, "/v1/embeddings", {"input": "x"})).status == 200
+        assert await r.metric("pd_proxy_fallbacks_total", reason="endpoint") == 1
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "required"},
+        {"response_format": {"type": "json_object"}},
+        {"logprobs": True, "top_logprobs": 2},
+        {"structured_outputs": {"regex": "a+"}},
+        {"echo": True},
+        {"stop": ["x"], "min_tokens": 2},
+        {"ignore_eos": True, "seed": 7, "logit_bias": {"5": 1}},
+    ],
+    ids=lambda more: next(iter(more)),
+)
+async def test_a_chat_goes_through_a_pair_and_keeps_its_fields(more: dict[str, Any]) -> None:
+    """The prefill sees the same prompt: what the template gets is the same in both."""
+    async with rig() as r:
+        messages = [{"role": "user", "content": "hi"}]
+        body = {"model": "tiny", "messages": messages, "max_tokens": 3, **more}
+        reply = await ask(r.port, CHAT, body)
+        assert reply.status == 200
+        assert "x-pd-prefiller" in reply.headers
+        (prefill,), (decode,) = r.prefillers[0].seen, r.decoders[0].seen
+        for key, value in more.items():
+            assert decode.body[key] == value
+            assert prefill.body[key] == (1 if key == "min_tokens" else value)
+        assert {k: v for k, v in decode.body.items() if k != "kv_transfer_params"} == body
+
+
 @pytest.mark.parametrize(
     "more", [{"n": 1}, {"echo": True}, {"logprobs": 2}, {"prompt": [1, 2, 3]}, {"prompt": ["a"]}]
 )

@@ -273,8 +273,17 @@ async def test_too_many_connections_are_refused() -> None:
 
 
 NOT_SERVED = """
-/sleep /wake_up /pause /resume /collective_rpc /reset_prefix_cache /metrics /server_info /load
-/scale_elastic_ep /invocations /update_weights /abort_requests /v1/load_lora_adapter /docs / *
+/sleep /wake_up /is_sleeping /pause /resume /is_paused /collective_rpc /reset_prefix_cache
+/reset_mm_cache /reset_encoder_cache /release_kv_cache_memory /metrics /server_info /load
+/scale_elastic_ep /is_scaling_elastic_ep /fault_tolerance/apply /fault_tolerance/status /invocations
+/init_weight_transfer_engine /shutdown_weight_transfer_engine /start_weight_update
+/start_draft_weight_update /update_weights /finish_weight_update /update_weight_version
+/weight_info /weight_checker /get_world_size /abort_requests /inference/v1/abort_requests
+/inference/v1/generate /start_profile /stop_profile /kv_event_sources /tokenizer_info
+/v1/load_lora_adapter /v1/unload_lora_adapter /v1/realtime /v1/responses/resp_1
+/v1/responses/resp_1/cancel /v1/chat/completions/render /v1/chat/completions/derender
+/v1/completions/render /v1/completions/derender /v1/messages/render /v1/responses/render
+/cohere/v2/chat /cohere/v2/chat/render /v2/embed /docs /redoc /openapi.json /static/x / *
 /v1/../pause /v1/models/../../pause //v1/models /v1/%6dodels /V1/models /v1/models/ http://x/pause
 """
 
@@ -314,7 +323,14 @@ async def test_other_paths_go_to_a_decoder(path: str) -> None:
         assert await r.metric("pd_proxy_requests_offered_total") == 0
 
 
-@pytest.mark.parametrize("path", ["/v1/embeddings", "/tokenize", "/v1/responses", "/rerank?x=1"])
+SERVED = """
+/v1/chat/completions/batch /v1/responses /v1/messages /v1/messages/count_tokens /v1/embeddings
+/v1/audio/transcriptions /v1/audio/translations /v1/score /score /v1/rerank /v2/rerank /rerank?x=1
+/pooling /classify /generative_scoring /tokenize /detokenize
+"""
+
+
+@pytest.mark.parametrize("path", SERVED.split())
 async def test_other_bodies_are_passed_on_as_they_are(path: str) -> None:
     async with rig() as r:
         body = {"input": "héllo", "model": "tiny"}

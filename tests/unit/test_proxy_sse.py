@@ -6,7 +6,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pd_proxy.errors import ProxyError
 from pd_proxy.sse import EventStream, usage_of
+from pd_proxy.surface import error_events
 from tests.engine_sim import answers
 
 _TEXT = st.text(max_size=12) | st.sampled_from(
@@ -92,3 +94,17 @@ def test_usage_is_read_from_the_answer_and_not_from_its_text(text: str, prompt: 
     assert usage_of(json.dumps(answer).encode()) == (prompt, 5)
     del answer["usage"]
     assert usage_of(json.dumps(answer, separators=(",", ":")).encode()) == (None, None)
+
+
+def test_a_broken_stream_ends_as_its_kind_does() -> None:
+    error = ProxyError(502, "the engine was lost")
+    for path in (b"/v1/completions", b"/v1/chat/completions", b"/x"):
+        first, done, rest = error_events(path, error).split(b"\n\n")
+        assert json.loads(first.removeprefix(b"data: "))["error"]["code"] == 502
+        assert (done, rest) == (b"data: [DONE]", b"")
+    for path in (b"/v1/messages", b"/v1/responses"):
+        name, data = error_events(path, error).removesuffix(b"\n\n").split(b"\n")
+        assert name == b"event: error"
+        value = json.loads(data.removeprefix(b"data: "))
+        assert value["type"] == "error"
+        assert value["error"]["message"] == "the engine was lost"

@@ -44,6 +44,8 @@ _NOT_FROM_ENGINES: Final = _HOP | {b"x-request-id"}
 """The proxy says it itself."""
 
 _INTERNAL: Final = b"x-pd-"
+_STEERING: Final = (_INTERNAL, b"x-amzn-sagemaker-")
+"""Beginnings of names; by SageMaker's vLLM would take other models and adapters."""
 
 
 def find(headers: Headers, name: bytes) -> bytes | None:
@@ -62,9 +64,11 @@ def to_engine(headers: Headers, keys: bool = True) -> bytes:
     lines = []
     named = _named(headers)
     for name, value in headers:
-        if name in _NOT_FROM_CLIENTS or name in named or name.startswith(_INTERNAL):
+        # Some servers take one for the other.
+        known = name.replace(b"_", b"-") if b"_" in name else name
+        if known in _NOT_FROM_CLIENTS or name in named or known.startswith(_STEERING):
             continue
-        if not keys and name in _KEYS:
+        if not keys and known in _KEYS:
             continue
         lines.append(b"%b: %b\r\n" % (name, value))
     return b"".join(lines)
