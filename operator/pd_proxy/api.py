@@ -10,6 +10,7 @@ from typing import Final
 from pd_proxy import body as bodies
 from pd_proxy import surface
 from pd_proxy.access import Access
+from pd_proxy.access_log import AccessLog
 from pd_proxy.admission import Admission, Claim
 from pd_proxy.asked import Asked, read_asked
 from pd_proxy.attempt import CLIENT_ERROR, UPSTREAM_ERROR, Context
@@ -39,12 +40,15 @@ class Api:
         dispatcher: Dispatcher,
         admission: Admission,
         config: Config,
+        *,
         access: Access | None = None,
+        access_log: AccessLog | None = None,
     ) -> None:
         self._context = context
         self._dispatcher = dispatcher
         self._admission = admission
         self._access = access
+        self._access_log = access_log
         self._in_flight = config.limits.in_flight
         self._patience = config.timeouts.first_token
         self._loop = asyncio.get_running_loop()
@@ -70,6 +74,8 @@ class Api:
 
     def invalid(self, error: ProxyError) -> None:
         """A request was refused before it became a call."""
+        if self._access_log is not None:
+            self._access_log.refused(error.status)
         if error.status == 401:
             # Who has no key is no load that anybody should scale for.
             self._context.metrics.requests.add(CLIENT_ERROR)
@@ -79,20 +85,25 @@ class Api:
 
     async def _serve(self, call: Call) -> None:
         request = call.request
-        if request.path not in surface.INFERENCE or request.method != b"POST":
-            await self._answer(call, None)
-            return
-        self.last_arrival = now = self._context.now()
-        measure = Measure(self._context.metrics, now, len(request.body))
+        measure = None
+        if request.path in surface.INFERENCE and request.method == b"POST":
+            self.last_arrival = now = self._context.now()
+            measure = Measure(self._context.metrics, now, len(request.body))
+        request_id = self._request_id(call)
+        if self._access_log is not None:
+            call.peer_name = call.peer
         outcome = "cancelled"
         try:
-            outcome = await self._answer(call, measure)
+            outcome = await self._answer(call, measure, request_id)
         finally:
-            measure.end(outcome, self._context.now())
+            now = self._context.now()
+            if measure is not None:
+                measure.end(outcome, now)
+            if self._access_log is not None:
+                self._access_log.add(call, request_id, outcome, measure, now)
 
-    async def _answer(self, call: Call, measure: Measure | None) -> str:
+    async def _answer(self, call: Call, measure: Measure | None, request_id: bytes) -> str:
         """Answer the call, whatever happens; returns the outcome."""
-        request_id = self._request_id(call)
         try:
             return await self._dispatch(call, measure, request_id)
         except ProxyError as error:

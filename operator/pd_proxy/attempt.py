@@ -118,6 +118,8 @@ class Attempt:
         self._settled = False
         self.prompt_tokens: int | None = None
         """Set once the prefiller has told."""
+        measure.decoder = decoder.pod.name
+        measure.prefiller = prefiller.pod.name if prefiller is not None else None
         decoder.in_flight += 1
         decoder.holders.add(self)
         if prefiller is not None:

@@ -17,7 +17,7 @@ _KEYS: Final = (
     "deployment", "namespace", "deploymentUid", "servedNames",
     "listen", "admin", "timeouts", "limits",
 )  # fmt: skip
-_SECTIONS: Final = ("queue", "apiKeys", "tls")
+_SECTIONS: Final = ("queue", "apiKeys", "tls", "accessLog")
 """What is not in the file is not done."""
 
 
@@ -74,6 +74,8 @@ class Config:
     queue: Queue = field(default=Queue())
     api_keys: ApiKeys | None = None
     tls: TlsFiles | None = None
+    access_log: bool = False
+    """Whether each request is a line on standard output."""
 
 
 def load(path: Path) -> Config:
@@ -106,6 +108,7 @@ def parse(value: Any) -> Config:
         limits=_limits(top["limits"]),
         queue=config_queue.parse(top["queue"]) if "queue" in top else Queue(),
         api_keys=config_access.parse_keys(top["apiKeys"]) if "apiKeys" in top else None,
+        access_log=values.flag(top.get("accessLog", False), "accessLog"),
         tls=config_access.parse_tls(top["tls"]) if "tls" in top else None,
     )
 

@@ -63,6 +63,7 @@ class Dispatcher:
                 continue
             self._count_fallback(job, prefiller, decoder)
             job.dispatches += 1
+            job.measure.attempts += 1
             result = await self._handoff.run(job, prefiller, decoder, legs)
             if isinstance(result, str):
                 return result
@@ -140,7 +141,7 @@ class Dispatcher:
         else:
             return
         if job.fallback != reason:
-            job.fallback = reason
+            job.fallback = job.measure.fallback = reason
             self._context.metrics.fallbacks.add(reason)
 
     def _again(self, job: Job, failure: Failure, tokens: int) -> bool:

@@ -87,6 +87,8 @@ class Metrics:
         self.queue = Histogram(names.TTFT_BUCKETS)
         self.ttft = Histogram(names.TTFT_BUCKETS)
         self.prefill = Histogram(names.TTFT_BUCKETS)
+        self.kv_wait = Histogram(names.TTFT_BUCKETS)
+        self.itl = Histogram(names.TPOT_BUCKETS)
         self.tpot = Histogram(names.TPOT_BUCKETS)
         self.e2e = Histogram(names.E2E_BUCKETS)
         self.kv_expected = Labelled("decoder")
@@ -141,6 +143,8 @@ class Metrics:
             (names.QUEUE, self.queue),
             (names.TTFT, self.ttft),
             (names.PREFILL, self.prefill),
+            (names.KV_WAIT, self.kv_wait),
+            (names.ITL, self.itl),
             (names.TPOT, self.tpot),
             (names.E2E, self.e2e),
         ):

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pd_proxy import folder
 from pd_proxy.access import Access
+from pd_proxy.access_log import AccessLog
 from pd_proxy.admin import Admin
 from pd_proxy.admission import Admission
 from pd_proxy.api import Api
@@ -65,7 +66,15 @@ class Proxy:
         self._access = None if config.api_keys is None else Access(config.api_keys, secret_seconds)
         self._tls = None if config.tls is None else Tls(config.tls.folder)
         self._secret_seconds = secret_seconds
-        self.api = Api(context, dispatcher, self.admission, config, self._access)
+        self._access_log = AccessLog() if config.access_log else None
+        self.api = Api(
+            context,
+            dispatcher,
+            self.admission,
+            config,
+            access=self._access,
+            access_log=self._access_log,
+        )
         self._server = Server(
             self.api.handle,
             config.limits,
@@ -133,6 +142,8 @@ class Proxy:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._prefillers.close()
+        if self._access_log is not None:
+            self._access_log.flush()
         self.backends.close()
         self._deadlines.close()
 

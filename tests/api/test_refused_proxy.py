@@ -29,6 +29,7 @@ CASES: list[tuple[str, Any, tuple[str, ...]]] = [
     ("apiKeys", {"secretName": "a", "isolateCache": "no"},
      ("spec.proxy.apiKeys.isolateCache", "boolean")),
     ("apiKeys", {"secretName": "a", "keys": ["sk"]}, ('unknown field "spec.proxy.apiKeys.keys"',)),
+    ("accessLog", "yes", ("spec.proxy.accessLog", "boolean")),
     ("tls", {}, ("spec.proxy.tls.secretName", "Required")),
     ("tls", {"secretName": ""}, ("spec.proxy.tls.secretName", "at least 1 chars")),
     ("queue.timeout", "9ms", ("queue.timeout must be from 10ms to 1h",)),
@@ -57,6 +58,7 @@ def test_the_bounds_themselves_are_accepted(submit: Submit) -> None:
     proxy = {
         "timeouts": {**dict.fromkeys(TIMEOUTS, "1h"), "connect": "10ms"},
         "limits": {"bodySize": "64Mi", "headerSize": 1024, "connections": 65536, "inFlight": 1},
+        "accessLog": True,
         "apiKeys": {"secretName": "a.b", "isolateCache": False},
         "tls": {"secretName": "a" * 253},
         "queue": {"size": 0, "timeout": "1h", "requestsPerDecoder": 1},

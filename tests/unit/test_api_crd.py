@@ -264,6 +264,7 @@ TWO_VALUES: dict[str, tuple[Any, Any]] = {
     "proxy.apiKeys.secretName": ("a", "b"),
     "proxy.apiKeys.isolateCache": (True, False),
     "proxy.tls.secretName": ("a", "b"),
+    "proxy.accessLog": (True, False),
     "proxy.queue.timeout": ("1s", "2s"),
     **{f"proxy.queue.{key}": (1, 2) for key in ("requestsPerDecoder", "requestsPerPrefiller")},
     **{f"proxy.limits.{key}": (1, 2) for key in ("connections", "inFlight")},

@@ -91,6 +91,11 @@ def test_api_keys_and_tls() -> None:
     assert not any("secret" in v for v in pod(proxy())["volumes"])
 
 
+def test_access_log() -> None:
+    assert config({"proxy": {"accessLog": True}})["accessLog"] is True
+    assert "accessLog" not in config({})
+
+
 def test_url_tells_of_tls() -> None:
     plain, secure = (deployment(merged(CUDA, c)) for c in (
         {}, {"proxy": {"tls": {"secretName": "web"}}}))  # fmt: skip

@@ -75,6 +75,7 @@ def test_defaults_are_the_operators() -> None:
         (("apiKeys",), {"folder": "", "isolateCache": True}, "apiKeys.folder"),
         (("apiKeys",), {"folder": "/k", "isolateCache": 1}, "isolateCache must be true or false"),
         (("tls",), {}, "tls.folder is missing"),
+        (("accessLog",), "yes", "accessLog must be true or false"),
         (("queue",), {}, "queue.size is missing"),
         (("queue",), QUEUE | {"size": -1}, "queue.size must be a whole number above -1"),
         (("queue",), QUEUE | {"perDecoder": 0}, "queue.perDecoder"),

@@ -27,6 +27,10 @@ class ProxySpec(ApiModel):
     api_keys: ProxyApiKeys | None = None
     """Keys that clients need. Default: anybody is served, and `Authorization` is passed to the
     engines. Becomes: `apiKeys` of the proxy's file."""
+    access_log: bool = False
+    """Whether the proxy writes a line of JSON for each request: ids, tenant, path, status, outcome,
+    times, tokens, the pods that answered; never a prompt, an answer or a key. Default: false.
+    Becomes: `accessLog` of the proxy's file."""
     tls: ProxyTls | None = None
     """A certificate for the port of clients. Default: plain HTTP. Becomes: `tls` of the proxy's
     file."""

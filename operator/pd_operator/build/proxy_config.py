@@ -35,7 +35,7 @@ def proxy_config(deployment: PDDeployment) -> str:
             "timeouts": _timeouts(deployment.spec.proxy.timeouts),
             "limits": _limits(deployment.spec.proxy.limits),
             "queue": _queue(deployment.spec.proxy.queue),
-            **_access(deployment.spec.proxy),
+            **_options(deployment.spec.proxy),
         },
         indent=2,
     )
@@ -77,12 +77,14 @@ def _queue(queue: ProxyQueue) -> dict[str, float]:
     }
 
 
-def _access(proxy: ProxySpec) -> dict[str, object]:
+def _options(proxy: ProxySpec) -> dict[str, object]:
     result: dict[str, object] = {}
     if proxy.api_keys:
         result["apiKeys"] = {
             "folder": KEYS_FOLDER, "isolateCache": proxy.api_keys.isolate_cache,
         }  # fmt: skip
+    if proxy.access_log:
+        result["accessLog"] = True
     if proxy.tls:
         result["tls"] = {"folder": TLS_FOLDER}
     return result

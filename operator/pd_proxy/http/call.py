@@ -48,7 +48,16 @@ class Flow(Protocol):
 class Call:
     """One request and its answer. After the client is gone all methods do nothing."""
 
-    __slots__ = ("_chunked", "_connection", "flow", "on_gone", "request", "started")
+    __slots__ = (
+        "_chunked",
+        "_connection",
+        "flow",
+        "on_gone",
+        "peer_name",
+        "request",
+        "started",
+        "status",
+    )
 
     def __init__(self, connection: Wire, request: Request) -> None:
         self._connection: Wire | None = connection
@@ -57,6 +66,10 @@ class Call:
         """Called when the client leaves before the answer's end."""
         self.flow: Flow | None = None
         self.started = False
+        self.status = 0
+        """The answer's, once it has begun."""
+        self.peer_name: str | None = None
+        """The client's address, for those who tell of it later."""
         self._chunked = False
 
     @property
@@ -70,6 +83,7 @@ class Call:
         if connection is None:
             return
         self.started = True
+        self.status = status
         framing = b"content-length: %d\r\n" % len(body)
         if self.request.method == b"HEAD":
             body = b""
@@ -86,6 +100,7 @@ class Call:
         if connection is None:
             return
         self.started = True
+        self.status = status
         self._chunked = self.request.chunked_ok
         if not self._chunked:
             self.request.keep_alive = False
