@@ -1,16 +1,30 @@
 """The prefiller's leg of an attempt."""
 
+from typing import Final
+
 from pd_proxy.attempt import TIMEOUT, UPSTREAM_ERROR, Answer, Attempt, Context, Failure
 from pd_proxy.http.headers import Headers
 from pd_proxy.http.upstream import Upstream
 from pd_proxy.sse import usage_of
 from pd_shared import metrics as names
 
+_MOST_BYTES: Final = 16 * 1024 * 1024
+"""An answer of one token is never longer."""
+
 
 class PrefillLeg:
     """Waits for the prefiller's answer, which only says that the KV is there."""
 
-    __slots__ = ("_attempt", "_context", "_headers", "_parts", "_status", "_upstream", "deadline")
+    __slots__ = (
+        "_attempt",
+        "_context",
+        "_headers",
+        "_parts",
+        "_size",
+        "_status",
+        "_upstream",
+        "deadline",
+    )
 
     def __init__(
         self, context: Context, attempt: Attempt, upstream: Upstream, deadline: float
@@ -21,6 +35,7 @@ class PrefillLeg:
         self._status = 0
         self._headers: Headers = []
         self._parts: list[bytes] = []
+        self._size = 0
         self.deadline = deadline
         context.deadlines.add(self)
 
@@ -32,6 +47,10 @@ class PrefillLeg:
     def on_body(self, data: bytes) -> None:
         """See Listener."""
         self._parts.append(data)
+        self._size += len(data)
+        if self._size > _MOST_BYTES:
+            self.abort()
+            self._fail("prefill_invalid")
 
     def on_end(self) -> None:
         """See Listener."""

@@ -223,6 +223,10 @@ class Relay:
             self._call.respond(status, self._head(), body)
             attempt.finish(CLIENT_ERROR)
             return
+        if self._tokens and not (body.startswith(b"{") and body.rstrip().endswith(b"}")):
+            attempt.decoder.failed(self._context.now(), grave=False)
+            attempt.fail(Failure("decode_invalid", attempt.decoder))
+            return
         attempt.commit()
         if self._tokens:
             prompt, completion = usage_of(body)
