@@ -3,13 +3,17 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from pd_proxy.backends import Backends
 from pd_proxy.config_queue import Queue
 from pd_proxy.errors import ProxyError, overloaded
 from pd_proxy.fair_queue import Entry, FairQueue
+from pd_proxy.memory import Memory
 from pd_proxy.metrics import Metrics
 from pd_proxy.pace import Pace
+
+_ANY: Final = 1 << 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ _Waiter = asyncio.Future[Ticket]
 
 
 class Admission:
-    """One for the whole proxy; `full` says that memory runs out."""
+    """One for the whole proxy; `tick` it now and then."""
 
     def __init__(
         self,
@@ -62,19 +66,22 @@ class Admission:
         backends: Backends,
         metrics: Metrics,
         now: Callable[[], float],
-        full: Callable[[], bool] = lambda: False,
+        memory: Memory,
     ) -> None:
         self._settings = settings
         self._backends = backends
         self._metrics = metrics
         self._now = now
-        self._full = full
+        self._memory = memory
         self._under_way = self._prefilling = 0
         # Who needs a prefiller must not stand in the way of who needs none.
         self._paired: FairQueue[_Waiter] = FairQueue()
         self._alone: FairQueue[_Waiter] = FairQueue()
         self._pace = Pace()
-        backends.on_update.append(self._pump)
+        self._ended = 0
+        self._most = self._most_prefilling = 0
+        self._count()
+        backends.on_update.append(self._changed)
 
     @property
     def waiting(self) -> int:
@@ -90,16 +97,27 @@ class Admission:
         self._metrics.shed.add(reason)
         return overloaded(message, self.retry_after(), status)
 
-    def enter_at_once(self, prefill: bool) -> Ticket | None:
-        """A place, where there is one and nobody waits for it."""
-        line = self._paired if prefill else self._alone
-        if not line and self._has_room(prefill) and not self._full():
-            return self._let_in(prefill)
-        return None
+    def tick(self) -> None:
+        """Take down how many have ended since."""
+        ended, self._ended = self._ended, 0
+        self._pace.note(ended, self._now())
+
+    def enter_at_once(self) -> Ticket | None:
+        """A place, where there is one for any request and nobody waits for it."""
+        if (
+            self._under_way >= self._most
+            or self._prefilling >= self._most_prefilling
+            or self._metrics.queued
+            or self._memory.scarce
+        ):
+            return None
+        self._under_way += 1
+        self._prefilling += 1
+        return Ticket(self, True)
 
     async def enter(self, claim: Claim) -> Ticket:
         """A place, after a while; ProxyError where there will be none."""
-        if self._full():
+        if self._memory.scarce:
             raise self.refuse("memory", "the proxy is short of memory; come again later")
         line = self._paired if claim.prefill else self._alone
         entry = Entry[_Waiter](
@@ -127,21 +145,24 @@ class Admission:
         """So many are not under way, or not at a prefiller, any more."""
         self._under_way -= under_way
         self._prefilling -= prefilling
-        if under_way:
-            self._pace.note(self._now())
-        if self._paired or self._alone:
+        self._ended += under_way
+        if self._metrics.queued:
             self._pump()
 
-    def _has_room(self, prefill: bool) -> bool:
-        decoders, settings = len(self._backends.decoders), self._settings
-        if not decoders:
-            return True  # it is not for want of room that nobody answers
-        if self._under_way >= settings.per_decoder * decoders:
-            return False
-        if not prefill:
-            return True
+    def _count(self) -> None:
+        """How many may be under way. Where there is no engine it is not for want of room."""
         prefillers = sum(map(len, self._backends.prefillers.values()))
-        return not prefillers or self._prefilling < settings.per_prefiller * prefillers
+        self._most = self._settings.per_decoder * len(self._backends.decoders) or _ANY
+        self._most_prefilling = self._settings.per_prefiller * prefillers or _ANY
+
+    def _changed(self) -> None:
+        self._count()
+        self._pump()
+
+    def _has_room(self, prefill: bool) -> bool:
+        return self._under_way < self._most and (
+            not prefill or self._prefilling < self._most_prefilling
+        )
 
     def _let_in(self, prefill: bool) -> Ticket:
         self._under_way += 1

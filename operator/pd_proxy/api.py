@@ -19,6 +19,7 @@ from pd_proxy.budget import cost
 from pd_proxy.config import Config
 from pd_proxy.dispatch import Dispatcher, NoDecoderError
 from pd_proxy.errors import ProxyError
+from pd_proxy.fair_queue import NORMAL
 from pd_proxy.handoff import Job
 from pd_proxy.http.call import Call
 from pd_proxy.http.headers import find, to_engine
@@ -50,7 +51,8 @@ class Api:
         self._access = access
         self._access_log = access_log
         self._in_flight = config.limits.in_flight
-        self._patience = config.timeouts.first_token
+        self._asked = Asked(NORMAL, config.timeouts.first_token)
+        """Of a client that asks for nothing."""
         self._loop = asyncio.get_running_loop()
         self._prefix = secrets.token_hex(8)
         self._numbers = count(1)
@@ -132,7 +134,7 @@ class Api:
             message = "too many requests are in flight; come again in a moment"
             raise self._admission.refuse("in_flight", message)
         raw, completion = self._read(call)
-        asked = read_asked(request.headers, self._patience)
+        asked = read_asked(request.headers, self._asked)
         load = measure is not None
         if measure is None:
             measure = Measure(self._discarded, self._context.now(), 0)
@@ -149,14 +151,13 @@ class Api:
 
     async def _in_turn(self, job: Job, asked: Asked) -> str:
         """Wait for the request's turn, then answer it."""
-        prefill = self._dispatcher.wants_prefill(job.completion)
-        ticket = self._admission.enter_at_once(prefill)
+        ticket = self._admission.enter_at_once()
         if ticket is None:
             claim = Claim(
                 flow=self._flow(job.call),
                 priority=asked.priority,
                 tokens=cost(job.measure.size),
-                prefill=prefill,
+                prefill=self._dispatcher.wants_prefill(job.completion),
                 patience=asked.patience,
             )
             ticket = await self._admission.enter(claim)

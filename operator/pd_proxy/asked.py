@@ -1,6 +1,6 @@
 """What a client asks of the proxy itself, by headers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pd_proxy.errors import ProxyError
@@ -22,18 +22,18 @@ class Asked:
     patience: float
 
 
-def read_asked(headers: Headers, patience: float) -> Asked:
-    """What is asked, at most `patience`; ProxyError 400 where it is not understood."""
-    priority = NORMAL
+def read_asked(headers: Headers, usual: Asked) -> Asked:
+    """What is asked, with no more patience than usual; ProxyError 400 where it is not clear."""
+    asked = usual
     for name, value in headers:
         if name == PRIORITY:
-            found = _PRIORITIES.get(value.strip().lower())
-            if found is None:
+            priority = _PRIORITIES.get(value.strip().lower())
+            if priority is None:
                 raise ProxyError(400, "x-request-priority must be high, normal or low")
-            priority = found
+            asked = replace(asked, priority=priority)
         elif name == TIMEOUT:
-            patience = min(patience, _seconds(value.strip()))
-    return Asked(priority, patience)
+            asked = replace(asked, patience=min(asked.patience, _seconds(value.strip())))
+    return asked
 
 
 def _seconds(value: bytes) -> float:

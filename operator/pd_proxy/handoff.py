@@ -144,7 +144,8 @@ class Handoff:
     def _send_prefill(
         self, job: Job, attempt: Attempt, prefiller: Backend, upstream: Upstream, bodies: Bodies
     ) -> None:
-        deadline = min(self._context.now() + self._timeouts.prefill, self._decode_deadline(job))
+        now, end = self._context.now(), job.measure.arrived + job.patience
+        deadline = min(now + self._timeouts.prefill, end)
         leg = PrefillLeg(self._context, attempt, upstream, deadline)
         attempt.prefill = leg
         job.measure.enter(names.TIER_PREFILL)

@@ -19,10 +19,10 @@ class Pace:
         self._rate = 0.0
         self._last = 0.0
 
-    def note(self, now: float) -> None:
-        """One has had its turn."""
+    def note(self, count: int, now: float) -> None:
+        """So many have had their turn since this was called last."""
         self._decay(now)
-        self._rate += 1 / _SECONDS
+        self._rate += count / _SECONDS
 
     def rate(self, now: float) -> float:
         """Turns a second, of late."""

@@ -60,7 +60,7 @@ class Proxy:
         context = Context(self.metrics, self._deadlines, time.monotonic)
         self._memory = Memory(limit())
         self.admission = Admission(
-            config.queue, self.backends, self.metrics, time.monotonic, lambda: self._memory.scarce
+            config.queue, self.backends, self.metrics, time.monotonic, self._memory
         )
         dispatcher = Dispatcher(context, self.backends, timeouts)
         self._access = None if config.api_keys is None else Access(config.api_keys, secret_seconds)
@@ -162,6 +162,7 @@ class Proxy:
         while True:
             await asyncio.sleep(_SWEEP_SECONDS)
             self._memory.look()
+            self.admission.tick()
             for backend in self.backends.all():
                 backend.pool.sweep()
 

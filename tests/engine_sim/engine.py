@@ -60,6 +60,14 @@ class Engine:
         self.generated = 0
 
     @property
+    def http(self) -> HttpServer:
+        return self._http
+
+    @property
+    def bootstrap(self) -> HttpServer:
+        return self._bootstrap
+
+    @property
     def port(self) -> int:
         return self._http.port
 

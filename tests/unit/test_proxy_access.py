@@ -331,10 +331,10 @@ async def test_large_answers_and_slow_clients_over_tls(tmp_path: Path) -> None:
     certificate(tmp_path / "tls", "one")
     async with rig(sections={"tls": {"folder": str(tmp_path / "tls")}}) as r:
         client = await secure(r, tmp_path / "tls")
-        client.post(PATH, completion("p", stream=True, max_tokens=3000, model="x" * 4000))
+        client.post(PATH, completion("p", stream=True, max_tokens=12000))
         await until(lambda: r.decoders[0].running == 1)
         reply = await client.reply()
-        assert reply.body.count(b"\n\n") == 3001
+        assert reply.body.count(b"\n\n") == 12001
         client.send("POST", PATH, b"x" * (2 << 20))
         assert (await client.reply()).status == 413
         client.close()

@@ -134,7 +134,7 @@ def freeze(engine: Engine) -> None:
     async def never(request: Request, response: Response) -> None:
         await asyncio.Event().wait()
 
-    engine._http.handler = engine._bootstrap.handler = never
+    engine.http.handler = engine.bootstrap.handler = never
 
 
 def backend_of(r: Rig, engine: Engine) -> Backend:
@@ -173,10 +173,10 @@ async def test_the_only_prefiller_frozen_leaves_the_decoder_alone() -> None:
 async def test_an_engine_that_is_well_again_comes_back() -> None:
     async with rig(decoders=2, check_seconds=0.05) as r:
         backend = backend_of(r, r.decoders[0])
-        handler = r.decoders[0]._http.handler
+        handler = r.decoders[0].http.handler
         freeze(r.decoders[0])
         await until(lambda: backend.ejected)
-        r.decoders[0]._http.handler = handler
+        r.decoders[0].http.handler = handler
         await until(lambda: not backend.down)
         while backend.ejected:
             assert right(await r.complete("p"), "p")

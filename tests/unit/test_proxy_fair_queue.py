@@ -103,7 +103,7 @@ def test_retry_after_follows_the_pace() -> None:
     pace = Pace()
     assert pace.wait(100, 0.0) == 1  # nothing is known
     for number in range(1000):
-        pace.note(number / 10)  # ten a second
+        pace.note(1, number / 10)  # ten a second
     now = 99.9
     assert 8 <= pace.wait(100, now) <= 12
     assert pace.wait(1, now) == 1

@@ -13,7 +13,7 @@ from tests.engine_sim.wire import Request, Response
 
 def answering(engine: Engine, body: bytes, times: int = -1, kind: str = "application/json") -> None:
     """Completions get this body, so many times."""
-    honest = engine._http.handler
+    honest = engine.http.handler
     left = times
 
     async def lie(request: Request, response: Response) -> None:
@@ -24,7 +24,7 @@ def answering(engine: Engine, body: bytes, times: int = -1, kind: str = "applica
         left -= 1
         response.send(200, body, kind)
 
-    engine._http.handler = lie
+    engine.http.handler = lie
 
 
 def right(reply: Reply, prompt: str) -> bool:
@@ -62,7 +62,7 @@ async def test_a_prefillers_answer_that_is_none_is_not_believed(body: bytes) -> 
 async def test_a_prefiller_that_does_not_stop_talking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prefill, "_MOST_BYTES", 100_000)
     async with rig() as r:
-        honest = r.prefillers[0]._http.handler
+        honest = r.prefillers[0].http.handler
         sent = 0
 
         async def talk(request: Request, response: Response) -> None:
@@ -76,7 +76,7 @@ async def test_a_prefiller_that_does_not_stop_talking(monkeypatch: pytest.Monkey
                 sent += 10_000
                 await asyncio.sleep(0)
 
-        r.prefillers[0]._http.handler = talk
+        r.prefillers[0].http.handler = talk
         reply = await r.complete("p")
         assert right(reply, "p")
         assert "x-pd-prefiller" not in reply.headers
@@ -85,7 +85,7 @@ async def test_a_prefiller_that_does_not_stop_talking(monkeypatch: pytest.Monkey
 
 async def test_a_redirect_is_not_followed() -> None:
     async with rig() as r:
-        honest = r.decoders[0]._http.handler
+        honest = r.decoders[0].http.handler
 
         async def elsewhere(request: Request, response: Response) -> None:
             if request.path.startswith("/v1/"):
@@ -93,7 +93,7 @@ async def test_a_redirect_is_not_followed() -> None:
             else:
                 await honest(request, response)
 
-        r.decoders[0]._http.handler = elsewhere
+        r.decoders[0].http.handler = elsewhere
         before = len(r.decoders[0].seen)
         assert (await r.complete("p")).status == 502
         assert len(r.decoders[0].seen) == before
