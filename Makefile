@@ -54,5 +54,5 @@ demo-stop: setup ## Remove what the demo made, and stop the cluster.
 bench-reconcile: setup ## Time from apply to all children created; writes build/bench/reconcile.json.
 	@$(PYTHON) -m tests.bench.bench_reconcile
 
-bench-proxy: setup ## The proxy's cost per request; writes build/bench/proxy.json.
+bench-proxy: setup ## The proxy beside vllm-router; writes build/bench/proxy.json.
 	@$(PYTHON) -m tests.bench.bench_proxy

@@ -41,7 +41,7 @@ fi
 # The stamp holds what the environment was made from, and is written last.
 want=$(cat uv.lock pyproject.toml tools/bootstrap.sh | sha256sum | cut -d' ' -f1)
 if [ "$(cat .venv/ready 2>/dev/null)" != "$want" ] || ! .venv/bin/python -c '' 2>/dev/null; then
-    "$uv" sync --quiet --frozen --all-groups --all-extras --python "$python" ||
+    "$uv" sync --quiet --frozen --all-groups --no-group bench --all-extras --python "$python" ||
         fail "could not install the locked packages; the lines above say why"
     echo "$want" >.venv/ready
 fi

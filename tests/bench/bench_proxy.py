@@ -1,185 +1,156 @@
-"""The proxy's cost between constant engines on loopback: `make bench-proxy`.
+"""The proxy's cost beside vllm-router's: `make bench-proxy`.
 
-Engines, proxy and load are processes of their own. CPU is what the kernel says of the proxy.
+Both stand before the same constant engines, in the same run, and take turns, so that what else
+the machine does falls on both. Engines, proxies and load are processes of their own. CPU is what
+the kernel counts for the process, so waiting for a core does not matter; a figure's ratio is that
+of neighbours in one run.
 """
 
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from tests.bench import processes
 from tests.bench.constant import CHUNKS
-from tools.paths import BUILD, REPOSITORY
+from tests.bench.processes import Server
+from tools.paths import BUILD
 from tools.stages import UserError, fail, say
 
 WHO: Final = "bench-proxy"
-RUNS: Final = 5
-SECONDS: Final = 3.0
+RUNS: Final = 7
+SECONDS: Final = 2.0
+CONNECTIONS: Final = 16
 STREAMS: Final = 64
+HELD: Final = 5000
+"""Streams open at once; half of 10,000, which need more than 20,000 files."""
 
 
-@dataclass(frozen=True)
-class Row:
-    """One figure over all runs."""
+@dataclass
+class Figure:
+    """One figure over all runs: ours and the peer's."""
 
     name: str
     unit: str
-    values: tuple[float, ...]
+    goal: float
+    """The ratio that is wanted at most."""
+    ours: list[float] = field(default_factory=list)
+    peer: list[float] = field(default_factory=list)
+
+    @property
+    def ratios(self) -> list[float]:
+        return [a / b for a, b in zip(self.ours, self.peer, strict=True)]
 
     def as_json(self) -> dict[str, Any]:
-        """The row for build/bench/proxy.json."""
+        """The row for build/bench/proxy.json; `min` and `max` are the ratio's."""
         return {
             "name": self.name,
             "unit": self.unit,
-            "ours": statistics.median(self.values),
-            "runs": len(self.values),
-            "min": min(self.values),
-            "max": max(self.values),
+            "ours": statistics.median(self.ours),
+            "peer": statistics.median(self.peer),
+            "ratio": statistics.median(self.ratios),
+            "runs": len(self.ours),
+            "min": min(self.ratios),
+            "max": max(self.ratios),
+            "goal": self.goal,
         }
 
 
-@dataclass(frozen=True)
-class Proxy:
-    """A proxy process."""
-
-    pid: int
-    port: int
-
-    def cpu(self) -> float:
-        """CPU seconds that it has used, in user and kernel mode."""
-        tasks = Path(f"/proc/{self.pid}/task")
-        return sum(int((t / "schedstat").read_text().split()[0]) for t in tasks.iterdir()) / 1e9
+def _cpu(server: Server, kind: str, connections: int, seconds: float, each: int = 1) -> float:
+    """Microseconds of CPU for each answer, or for each part of one."""
+    before = server.cpu()
+    with processes.load(kind, server.port, connections, seconds) as figures:
+        return (server.cpu() - before) / (figures["answers"] * each) * 1e6
 
 
-@contextmanager
-def _process(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY}/operator:{REPOSITORY}"}
-    process = subprocess.Popen(
-        [sys.executable, "-m", *arguments],
-        stdout=subprocess.PIPE, text=True, env=environment, cwd=REPOSITORY,
-    )  # fmt: skip
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
+def _wait(port: int, seconds: float) -> tuple[float, float]:
+    """Milliseconds to the first event, p50 and p99, at a load that leaves the machine idle."""
+    with processes.load("short", port, 2, seconds) as figures:
+        return figures["p50"] * 1e3, figures["p99"] * 1e3
 
 
-def _line(process: subprocess.Popen[str]) -> str:
-    line = process.stdout.readline() if process.stdout else ""
-    if not line:
-        raise UserError(f"a process of the benchmark ended with {process.wait()}")
-    return line
+def _held(server: Server) -> float:
+    """MiB for 10,000 open streams."""
+    before = server.memory()
+    with processes.load("held", server.port, HELD, 0.0):
+        return (server.memory() - before) / HELD * 10_000 / 2**20
 
 
-@contextmanager
-def _proxy(folder: Path, prefiller: int, decoder: int) -> Iterator[Proxy]:
-    config = folder / "config.json"
-    config.write_text(
-        json.dumps(
-            {
-                "deployment": "bench",
-                "namespace": "bench",
-                "deploymentUid": "bench",
-                "servedNames": ["tiny"],
-                "listen": {"host": "127.0.0.1", "port": 0},
-                "admin": {"host": "127.0.0.1", "port": 0},
-                "timeouts": {
-                    "connect": 2.0, "bootstrap": 5.0, "prefill": 120.0, "firstToken": 150.0,
-                    "betweenTokens": 60.0,
-                },
-                "limits": {
-                    "bodyBytes": 32 << 20, "headerBytes": 65536, "connections": 4096,
-                    "inFlight": 1024,
-                },
-            }
-        )
-    )  # fmt: skip
-    backends = folder / "backends.json"
-    backends.write_text(
-        json.dumps(
-            [
-                {"name": "p", "tier": "prefiller", "host": "127.0.0.1", "port": prefiller,
-                 "bootstrapPort": prefiller},
-                {"name": "d", "tier": "decoder", "host": "127.0.0.1", "port": decoder},
-            ]
-        )
-    )  # fmt: skip
-    with _process("pd_proxy", "--config", str(config), "--backends", str(backends)) as process:
-        yield Proxy(process.pid, json.loads(_line(process))["port"])
-
-
-def _load(port: int, connections: int, kind: str, seconds: float = SECONDS) -> dict[str, float]:
-    with _process(
-        "tests.bench.constant", "load", str(port), str(connections), str(seconds), kind
-    ) as process:
-        figures: dict[str, float] = json.loads(_line(process))
-    if figures["errors"] or not figures["answers"]:
-        raise UserError(f"the load saw {figures['errors']:.0f} errors: {figures}")
-    return figures
-
-
-def measure(runs: int = RUNS, seconds: float = SECONDS) -> list[Row]:
+def measure(runs: int = RUNS, seconds: float = SECONDS) -> list[Figure]:
     """All figures."""
-    rates: dict[int, list[float]] = {1: [], 16: []}
-    direct: list[float] = []
-    per_request: list[float] = []
-    per_chunk: list[float] = []
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        _process("tests.bench.constant", "engine") as first,
-        _process("tests.bench.constant", "engine") as second,
-    ):
-        prefiller, decoder = int(_line(first)), int(_line(second))
-        with _proxy(Path(folder), prefiller, decoder) as proxy:
-            _load(proxy.port, 16, "unary", 1.0)
-            for run in range(runs):
-                say(WHO, f"run {run + 1} of {runs}")
-                figures = _load(decoder, 16, "unary", seconds / 3)
-                direct.append(figures["answers"] / figures["seconds"])
-                for connections, found in rates.items():
-                    before = proxy.cpu()
-                    figures = _load(proxy.port, connections, "unary", seconds)
-                    cpu = proxy.cpu() - before
-                    found.append(figures["answers"] / figures["seconds"])
-                per_request.append(cpu / figures["answers"] * 1e6)
-                before = proxy.cpu()
-                figures = _load(proxy.port, STREAMS, "stream", seconds)
-                cpu = proxy.cpu() - before
-                per_chunk.append(cpu / (figures["answers"] * CHUNKS) * 1e6)
-    return [
-        Row("direct_engine_c16", "req/s", tuple(direct)),
-        Row("unary_c1", "req/s", tuple(rates[1])),
-        Row("unary_c16", "req/s", tuple(rates[16])),
-        Row("cpu_per_request_round_robin", "us", tuple(per_request)),
-        Row("sse_cpu_per_chunk", "us", tuple(per_chunk)),
-    ]
+    round_robin = Figure("cpu_per_request_round_robin", "us", 0.5)
+    prefix_aware = Figure("cpu_per_request_prefix_aware", "us", 0.35)
+    per_chunk = Figure("sse_cpu_per_chunk", "us", 0.7)
+    p50 = Figure("added_ttft_p50", "ms", 1.0)
+    p99 = Figure("added_ttft_p99", "ms", 1.0)
+    memory = Figure("memory_per_10000_streams", "MiB", 1.0)
+
+    def requests(figure: Figure, found: tuple[Server, Server]) -> None:
+        _each(figure, found, lambda server: _cpu(server, "unary", CONNECTIONS, seconds))
+
+    def waits(found: tuple[Server, Server], direct: int) -> None:
+        base = _wait(direct, seconds)
+        (ours50, ours99), (peer50, peer99) = (_wait(server.port, seconds) for server in found)
+        p50.ours.append(ours50 - base[0])
+        p50.peer.append(peer50 - base[0])
+        p99.ours.append(ours99 - base[1])
+        p99.peer.append(peer99 - base[1])
+
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        engines = stack.enter_context(processes.engines(2, 2))
+        ours = stack.enter_context(processes.ours(folder, engines))
+        plain, aware = (
+            stack.enter_context(processes.peer(folder, engines, policy))
+            for policy in ("round_robin", "cache_aware")
+        )
+        for server in (ours, plain, aware):
+            _cpu(server, "unary", CONNECTIONS, 1.0)
+        for run in range(runs):
+            say(WHO, f"run {run + 1} of {runs}")
+            requests(round_robin, (ours, plain))
+            requests(prefix_aware, (ours, aware))
+            _each(
+                per_chunk, (ours, plain), lambda s: _cpu(s, "stream", STREAMS, seconds, CHUNKS)
+            )  # fmt: skip
+            waits((ours, plain), engines.decoders[0])
+    for _ in range(5):
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            engines = stack.enter_context(processes.engines(1, 2))
+            ours = stack.enter_context(processes.ours(folder, engines))
+            plain = stack.enter_context(processes.peer(folder, engines, "round_robin"))
+            _each(memory, (ours, plain), _held)
+    return [round_robin, prefix_aware, per_chunk, p50, p99, memory]
+
+
+def _each(figure: Figure, found: tuple[Server, Server], value: Callable[[Server], float]) -> None:
+    ours, peer = found
+    figure.ours.append(value(ours))
+    figure.peer.append(value(peer))
 
 
 def main() -> int:
     """Measure, print, write."""
     try:
-        rows = measure()
+        figures = measure()
     except UserError as error:
         return fail(WHO, error)
+    rows = [figure.as_json() for figure in figures]
     target = BUILD / "bench" / "proxy.json"
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps([row.as_json() for row in rows], indent=2) + "\n")
-    print(f"{'figure':<30}{'median':>10}{'min':>10}{'max':>10}  unit")
+    target.write_text(json.dumps(rows, indent=2) + "\n")
+    print(f"{'figure':<30}{'ours':>9}{'peer':>9} {'':4}{'ratio':>7}{'min':>7}{'max':>7}{'goal':>7}")
     for row in rows:
-        median = statistics.median(row.values)
         print(
-            f"{row.name:<30}{median:>10.1f}{min(row.values):>10.1f}{max(row.values):>10.1f}"
-            f"  {row.unit}"
+            f"{row['name']:<30}{row['ours']:>9.2f}{row['peer']:>9.2f} {row['unit']:4}"
+            f"{row['ratio']:>7.2f}{row['min']:>7.2f}{row['max']:>7.2f}{row['goal']:>7.2f}"
+            f"  {'' if row['ratio'] <= row['goal'] else 'not reached'}".rstrip()
         )
     return 0
 
