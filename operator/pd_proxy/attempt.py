@@ -81,6 +81,7 @@ class Attempt:
 
     __slots__ = (
         "_context",
+        "_queued",
         "_settled",
         "committed",
         "decode",
@@ -116,6 +117,7 @@ class Attempt:
         self.kv_deadline = NEVER
         self.prefill_rejected = False
         self._settled = False
+        self._queued = prefiller is not None
         self.prompt_tokens: int | None = None
         """Set once the prefiller has told."""
         measure.decoder = decoder.pod.name
@@ -124,6 +126,7 @@ class Attempt:
         decoder.holders.add(self)
         if prefiller is not None:
             prefiller.in_flight += 1
+            prefiller.queued += measure.size
             prefiller.holders.add(self)
 
     def fail(self, failure: Failure) -> None:
@@ -159,6 +162,7 @@ class Attempt:
     def prefilled(self, tokens: int, answer: bytes) -> None:
         """The prefiller holds the KV of so many tokens for the decoder."""
         self.prompt_tokens = tokens
+        self._dequeue()
         self.measure.prompt(tokens)
         self._settle()
         self.kv_deadline = self._context.now() + self.kv_wait
@@ -207,5 +211,12 @@ class Attempt:
         """Nothing rests on the prefiller any more."""
         prefiller = self.prefiller
         if prefiller is not None and self in prefiller.holders:
+            self._dequeue()
             prefiller.holders.discard(self)
             prefiller.in_flight -= 1
+
+    def _dequeue(self) -> None:
+        """The prefiller has computed the prompt, or will not."""
+        if self._queued and self.prefiller is not None:
+            self._queued = False
+            self.prefiller.queued -= self.measure.size

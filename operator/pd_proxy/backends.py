@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from pd_proxy import ejection
 from pd_proxy.http.upstream import Pool, authority
 from pd_proxy.log import log
+from pd_proxy.routing.homes import identity
 from pd_shared import labels
 from pd_shared import metrics as names
 
@@ -82,7 +83,14 @@ class Backend:
         self.pool = Pool(pod.host, pod.port, self._idle_lost)
         self.bootstrap_url = f"http://{authority(pod.host, pod.bootstrap_port)}"
         self.proof_line = b"x-pd-%b: %b\r\n" % (pod.tier.encode(), pod.name.encode())
+        self.number = identity(pod.uid)
+        """See routing.homes."""
         self.in_flight = 0
+        self.queued = 0
+        """Bytes of the requests that it, a prefiller, has not answered yet."""
+        self.others = 0
+        self.kv_usage = 0.0
+        """See routing.cost.Decoding."""
         self.turn = 0
         """When it was chosen last; orders equals."""
         self.suspect_until = 0.0
@@ -186,6 +194,8 @@ class Backends:
         """Ready ones."""
         self.whole: Sequence[Backend] = ()
         """Those of them that need no prefiller."""
+        self.paired: dict[str, list[Backend]] = {}
+        """Those of them that need one, by pairing."""
         self.prefillers: dict[str, list[Backend]] = {}
         """Ready ones, by pairing; a pairing has one connector."""
         self.ejections = dict.fromkeys(TIERS.values(), 0)
@@ -193,6 +203,8 @@ class Backends:
         self.on_update: list[Callable[[], None]] = []
         self.on_new: list[Callable[[Backend], None]] = []
         self.on_gone: list[Callable[[Backend], None]] = []
+        self.on_restart: list[Callable[[Backend], None]] = []
+        """Of each whose process turned out to be another one, while its pod is the same."""
 
     def update(self, pods: Iterable[Pod]) -> None:
         """Take over what a source tells: these pods, and no others."""
@@ -279,9 +291,12 @@ class Backends:
         self.decoders = [b for b in ready if b.pod.tier == labels.DECODER]
         self.whole = [b for b in self.decoders if b.whole]
         self.prefillers = {}
+        self.paired = {}
         for backend in ready:
             if backend.prefills:
                 self.prefillers.setdefault(backend.pod.pairing, []).append(backend)
+            elif backend.pod.tier == labels.DECODER and backend.protocol and not backend.whole:
+                self.paired.setdefault(backend.pod.pairing, []).append(backend)
 
 
 def _process(pod: Pod) -> tuple[str, ...]:

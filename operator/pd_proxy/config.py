@@ -15,7 +15,7 @@ __all__ = ["Address", "Config", "ConfigError", "Limits", "Timeouts", "load", "pa
 
 _KEYS: Final = (
     "deployment", "namespace", "deploymentUid", "servedNames",
-    "listen", "admin", "timeouts", "limits",
+    "listen", "admin", "timeouts", "limits", "routing",
 )  # fmt: skip
 _SECTIONS: Final = ("queue", "apiKeys", "tls", "accessLog")
 """What is not in the file is not done."""
@@ -60,6 +60,16 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Routing:
+    """How pods are chosen."""
+
+    prefix_aware: bool
+    """Whether prompts with a common beginning meet the same prefiller."""
+    session_header: str
+    """In lower case; requests with the same value meet the same pods."""
+
+
+@dataclass(frozen=True)
 class Config:
     """The file as a whole."""
 
@@ -71,6 +81,7 @@ class Config:
     admin: Address
     timeouts: Timeouts
     limits: Limits
+    routing: Routing
     queue: Queue = field(default=Queue())
     api_keys: ApiKeys | None = None
     tls: TlsFiles | None = None
@@ -97,6 +108,7 @@ def load(path: Path) -> Config:
 def parse(value: Any) -> Config:
     """The configuration in a JSON value; ConfigError names the key that is wrong."""
     top = values.section(value, "", _KEYS, _SECTIONS)
+    routing = values.section(top["routing"], "routing", ("prefixAware", "sessionHeader"))
     return Config(
         deployment=values.text(top["deployment"], "deployment"),
         namespace=values.text(top["namespace"], "namespace"),
@@ -110,6 +122,10 @@ def parse(value: Any) -> Config:
         api_keys=config_access.parse_keys(top["apiKeys"]) if "apiKeys" in top else None,
         access_log=values.flag(top.get("accessLog", False), "accessLog"),
         tls=config_access.parse_tls(top["tls"]) if "tls" in top else None,
+        routing=Routing(
+            prefix_aware=values.flag(routing["prefixAware"], "routing.prefixAware"),
+            session_header=values.text(routing["sessionHeader"], "routing.sessionHeader").lower(),
+        ),
     )
 
 

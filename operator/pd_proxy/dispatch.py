@@ -3,18 +3,20 @@
 import asyncio
 from typing import Final
 
-from pd_proxy import choose, surface
+from pd_proxy import surface
 from pd_proxy.attempt import TIMEOUT, UPSTREAM_ERROR, Context, Failure
 from pd_proxy.backends import Backend, Backends
 from pd_proxy.body import Completion
 from pd_proxy.budget import RetryBudget, cost
-from pd_proxy.config import Timeouts
+from pd_proxy.choose import Chooser
+from pd_proxy.config import Routing, Timeouts
 from pd_proxy.errors import ProxyError
 from pd_proxy.follow import known
 from pd_proxy.handoff import Handoff, Job
-from pd_proxy.http.headers import to_client
+from pd_proxy.http.headers import find, to_client
 from pd_proxy.http.upstream import Upstream
 from pd_proxy.log import log
+from pd_proxy.routing.prompt import NO_PROMPT, Prompt, prompt_of
 from pd_shared import labels
 
 DISPATCHES: Final = 3
@@ -29,10 +31,15 @@ class NoDecoderError(ProxyError):
 class Dispatcher:
     """Runs jobs; one for the whole proxy."""
 
-    def __init__(self, context: Context, backends: Backends, timeouts: Timeouts) -> None:
+    def __init__(
+        self, context: Context, backends: Backends, timeouts: Timeouts, routing: Routing
+    ) -> None:
         self._context = context
         self._backends = backends
         self._timeouts = timeouts
+        self._routing = routing
+        self._session_header = routing.session_header.encode()
+        self._chooser = Chooser(backends)
         self._handoff = Handoff(context, timeouts)
         self.budget = RetryBudget()
 
@@ -54,7 +61,15 @@ class Dispatcher:
             decoder.chosen(now)
             if prefiller is not None:
                 prefiller.chosen(now)
-            legs = await self._connect(job, prefiller, decoder)
+            # Those that choose while this one connects must see that it has chosen.
+            chosen = [backend for backend in (prefiller, decoder) if backend is not None]
+            for backend in chosen:
+                backend.in_flight += 1
+            try:
+                legs = await self._connect(job, prefiller, decoder)
+            finally:
+                for backend in chosen:
+                    backend.in_flight -= 1
             if legs is None:
                 if self._context.now() >= end:
                     return self._give_up(job)
@@ -64,6 +79,8 @@ class Dispatcher:
             self._count_fallback(job, prefiller, decoder)
             job.dispatches += 1
             job.measure.attempts += 1
+            if prefiller is not None and job.prompt is not None:
+                self._chooser.sent(prefiller, job.prompt)
             result = await self._handoff.run(job, prefiller, decoder, legs)
             if isinstance(result, str):
                 return result
@@ -82,15 +99,26 @@ class Dispatcher:
     def _choose(self, job: Job) -> tuple[Backend | None, Backend | None]:
         now = self._context.now()
         if job.completion is None:
-            return None, choose.pick(self._backends.decoders, job.tried, now)
+            return None, self._chooser.any_decoder(job.tried, now)
+        prompt = self._prompt(job, job.completion)
         if job.alone is None:
-            prefiller, decoder = choose.pair(self._backends, job.tried, now)
+            prefiller, decoder = self._chooser.pair(prompt, job.tried, now)
             if prefiller is None or prefiller.protocol is None:
                 return None, decoder
             job.alone = prefiller.protocol.obstacle(job.completion)
             if job.alone is None:
                 return prefiller, decoder
-        return None, choose.alone(self._backends, job.tried, now)
+        return None, self._chooser.alone(prompt, job.tried, now)
+
+    def _prompt(self, job: Job, body: Completion) -> Prompt:
+        """What the choice needs of the prompt: nothing where there is no choice."""
+        if not self._chooser.choice:
+            return NO_PROMPT
+        if job.prompt is None:
+            session = find(job.call.request.headers, self._session_header)
+            fields = body.fields
+            job.prompt = prompt_of(fields, body.chat, session, self._routing.prefix_aware)
+        return job.prompt
 
     async def _wait_for_decoder(self, job: Job, end: float) -> None:
         """What was dispatched once waits for a decoder; what was not is refused at once."""

@@ -60,6 +60,8 @@ class Prefillers:
         if backend.engines not in ((), engines):
             log("info", "prefiller restarted", pod=backend.pod.name)
             backend.engines = engines
+            for hear in self._backends.on_restart:
+                hear(backend)
             backend.interrupt()
         backend.engines = engines
         backend.unreachable = False

@@ -14,6 +14,7 @@ from pd_proxy.measure import Measure
 from pd_proxy.prefill import PrefillLeg
 from pd_proxy.protocols.base import Bodies, FlawError, KvProtocol
 from pd_proxy.relay import Relay
+from pd_proxy.routing.prompt import Prompt
 from pd_shared import metrics as names
 
 _TOKENS_PER_GAP: Final = 100
@@ -35,6 +36,8 @@ class Job:
     """None where the path is not one of the two that pairs answer."""
     patience: float
     """Seconds from its arrival in which its answer must have begun."""
+    prompt: Prompt | None = None
+    """Once it was asked for."""
     alone: str | None = None
     """Why a decoder alone answers; None where a pair does."""
     tried: set[Backend] = field(default_factory=set)

@@ -20,6 +20,12 @@ _KEPT_SECONDS: Final = 600.0
 _SAMPLE: Final = re.compile(
     rb'^vllm:prompt_tokens_by_source_total\{[^}\n]*source="([a-z_]+)"[^}\n]*\} ([0-9.eE+]+)', re.M
 )
+_LOAD: Final = re.compile(
+    rb"^vllm:(num_requests_running|num_requests_waiting|kv_cache_usage_perc)"
+    rb"\{[^}\n]*\} ([0-9.eE+-]+)$",
+    re.M,
+)
+_USAGE: Final = b"kv_cache_usage_perc"
 _EXTERNAL: Final = "external_kv_transfer"
 _CACHED: Final = "local_cache_hit"
 _COMPUTED: Final = "local_compute"
@@ -67,10 +73,14 @@ class KvCounters:
             await asyncio.sleep(self._poll_seconds)
 
     async def _ask(self, backend: Backend) -> None:
+        own = backend.in_flight
         try:
             text = await fetch(backend.pool, "/metrics", _FETCH_SECONDS)
         except FetchError:
             return  # it is asked again; a decoder that is down is noticed by its requests
+        backend.kv_usage, requests = read_load(text)
+        # What this proxy has sent it, it knows better.
+        backend.others = max(0, requests - max(own, backend.in_flight))
         told = read_sources(text)
         before = self._seen.get(backend)
         self._seen[backend] = told
@@ -107,6 +117,23 @@ class KvCounters:
             if now - since > _KEPT_SECONDS:
                 del self._gone[name]
                 self._metrics.forget_decoder(name)
+
+
+def read_load(text: bytes) -> tuple[float, int]:
+    """The used part of the KV cache, of the fullest of a pod's engines, and requests on all."""
+    usage, requests = 0.0, 0
+    for name, value in _LOAD.findall(text):
+        try:
+            number = float(value)
+        except ValueError:
+            continue
+        if not 0 <= number < 1e9:
+            continue  # no such load
+        if name == _USAGE:
+            usage = max(usage, number)
+        else:
+            requests += int(number)
+    return usage, requests
 
 
 def read_sources(text: bytes) -> dict[str, float]:

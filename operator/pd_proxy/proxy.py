@@ -62,7 +62,7 @@ class Proxy:
         self.admission = Admission(
             config.queue, self.backends, self.metrics, time.monotonic, self._memory
         )
-        dispatcher = Dispatcher(context, self.backends, timeouts)
+        dispatcher = Dispatcher(context, self.backends, timeouts, config.routing)
         self._access = None if config.api_keys is None else Access(config.api_keys, secret_seconds)
         self._tls = None if config.tls is None else Tls(config.tls.folder)
         self._secret_seconds = secret_seconds

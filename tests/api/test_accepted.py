@@ -34,6 +34,7 @@ def test_examples(kube: Kube, crd: str, path: Path) -> None:
         {"prefill": {"parallelism": {"tensor": 8}}, "decode": {"parallelism": {"tensor": 2}}},
         {"decode": {"parallelism": {"tensor": 4}}},
         {"mooncake": {"store": {"enabled": True, "segmentSize": "64Gi"}}},
+        {"proxy": {"routing": {"prefixAware": False, "sessionHeader": "x_user-1"}}},
         {"autoscaling": {"mode": "Auto", "slo": {"ttft": "500ms"}, "decode": {"max": 4}}},
         {"engine": {"image": "a@sha256:0", "args": ["--porter", "--hostess=1", "x.--port"]}},
         {"model": {"id": "m", "source": {"huggingFace": {"tokenSecret": {"name": "hf"}}}}},

@@ -120,7 +120,6 @@ def _config() -> dict[str, object]:
     # The 10,000 streams; nothing else comes near these limits.
     return {
         **written,
-        "connector": "Mooncake",
         "listen": listen,
         "admin": listen,
         "limits": {**limits, "connections": 16384, "inFlight": 16384},

@@ -18,12 +18,14 @@ SECONDS = {
     "connect": 1.0, "bootstrap": 1.0, "prefill": 20.0, "firstToken": 20.0, "betweenTokens": 20.0,
 }  # fmt: skip
 LIMITS = {"bodyBytes": 1 << 20, "headerBytes": 16384, "connections": 512, "inFlight": 512}
+ROUTING = {"prefixAware": True, "sessionHeader": "x-session-id"}
 
 
 def settings(
     seconds: dict[str, float] | None = None,
     limits: dict[str, int] | None = None,
     sections: dict[str, Any] | None = None,
+    routing: dict[str, Any] | None = None,
 ) -> Config:
     """A configuration; ports are chosen by the system."""
     return config.parse(
@@ -36,6 +38,7 @@ def settings(
             "admin": {"host": "127.0.0.1", "port": 0},
             "timeouts": {**SECONDS, **(seconds or {})},
             "limits": {**LIMITS, **(limits or {})},
+            "routing": {**ROUTING, **(routing or {})},
             **(sections or {}),
         }
     )
@@ -127,6 +130,7 @@ async def rig(
     sections: dict[str, Any] | None = None,
     check_seconds: float = 5.0,
     secret_seconds: float = 2.0,
+    routing: dict[str, Any] | None = None,
     **engine: Any,
 ) -> AsyncIterator[Rig]:
     """Engines and a proxy that knows them, ready."""
@@ -135,7 +139,7 @@ async def rig(
     for one in (*first, *second):
         await one.start()
     proxy = Proxy(
-        settings(seconds, limits, sections),
+        settings(seconds, limits, sections, routing),
         drain_seconds=5,
         linger_seconds=0.01,
         poll_seconds=0.02,

@@ -268,6 +268,8 @@ TWO_VALUES: dict[str, tuple[Any, Any]] = {
     "proxy.queue.timeout": ("1s", "2s"),
     **{f"proxy.queue.{key}": (1, 2) for key in ("requestsPerDecoder", "requestsPerPrefiller")},
     **{f"proxy.limits.{key}": (1, 2) for key in ("connections", "inFlight")},
+    "proxy.routing.prefixAware": (True, False),
+    "proxy.routing.sessionHeader": ("X-Session-Id", "X-User"),
     "mooncake.image": ("a", "b"),
     "mooncake.store.enabled": (True, False),
     "mooncake.store.segmentSize": ("1Gi", "2Gi"),

@@ -40,6 +40,7 @@ def test_configuration() -> None:
             "bodyBytes": 33554432, "headerBytes": 65536, "connections": 4096, "inFlight": 1024,
         },
         "queue": {"size": 512, "timeout": 30.0, "perDecoder": 512, "perPrefiller": 256},
+        "routing": {"prefixAware": True, "sessionHeader": "X-Session-Id"},
     }  # fmt: skip
 
 
@@ -108,6 +109,11 @@ def test_timeouts_touch_no_engine() -> None:
     for key, manifest in children(deployment(CUDA)).items():
         assert (changed[key] == manifest) is (key[1] != "tiny-proxy" or key[0] not in (
             "Deployment", "ConfigMap"))  # fmt: skip
+
+
+def test_routing() -> None:
+    spec = {"proxy": {"routing": {"prefixAware": False, "sessionHeader": "X-User"}}}
+    assert config(spec)["routing"] == {"prefixAware": False, "sessionHeader": "X-User"}
 
 
 def test_served_name() -> None:

@@ -27,6 +27,7 @@ VALID: dict[str, Any] = {
         "betweenTokens": 60.0,
     },
     "limits": {"bodyBytes": 1, "headerBytes": 1, "connections": 1, "inFlight": 1},
+    "routing": {"prefixAware": True, "sessionHeader": "X-Session-Id"},
 }  # fmt: skip
 QUEUE = {"size": 0, "timeout": 1.0, "perDecoder": 1, "perPrefiller": 1}
 
@@ -81,6 +82,9 @@ def test_defaults_are_the_operators() -> None:
         (("queue",), QUEUE | {"perDecoder": 0}, "queue.perDecoder"),
         (("queue",), QUEUE | {"timeout": 0}, "queue.timeout"),
         (("queue",), QUEUE | {"fair": True}, "queue.fair is not known"),
+        (("routing", "prefixAware"), "yes", "routing.prefixAware must be true or false"),
+        (("routing", "sessionHeader"), "", "routing.sessionHeader"),
+        (("routing", "extra"), 1, "routing.extra is not known"),
         (("listen", "port"), 70000, "listen.port"),
         (("listen", "host"), None, "listen.host"),
         (("deployment",), "", "deployment"),

@@ -14,7 +14,7 @@ from pd_operator.autoscale.sample import read
 from pd_shared import metrics as names
 from tests.engine_sim import DECODER, PREFILLER, Engine, answers
 from tests.engine_sim.client import Client, ask, get
-from tests.engine_sim.rig import LIMITS, SECONDS, completion, rig, until
+from tests.engine_sim.rig import LIMITS, ROUTING, SECONDS, completion, rig, until
 from tools.paths import REPOSITORY
 
 
@@ -137,6 +137,7 @@ def _config(tmp_path: Path) -> Path:
                 "admin": {"host": "127.0.0.1", "port": 0},
                 "timeouts": SECONDS,
                 "limits": LIMITS,
+                "routing": ROUTING,
             }
         )
     )

@@ -8,6 +8,7 @@ from pd_operator.api.base import ApiModel, ImageReference
 from pd_operator.api.proxy_access import ProxyApiKeys, ProxyTls
 from pd_operator.api.proxy_limits import ProxyLimits
 from pd_operator.api.proxy_queue import ProxyQueue
+from pd_operator.api.proxy_routing import RoutingSpec
 from pd_operator.api.proxy_timeouts import ProxyTimeouts
 
 
@@ -34,3 +35,5 @@ class ProxySpec(ApiModel):
     tls: ProxyTls | None = None
     """A certificate for the port of clients. Default: plain HTTP. Becomes: `tls` of the proxy's
     file."""
+    routing: RoutingSpec = RoutingSpec()
+    """How pods are chosen for a request."""

@@ -1,12 +1,13 @@
 """The proxy's configuration file, as `docs/architecture.md` describes it."""
 
 import json
-from typing import Final
+from typing import Any, Final
 
 from pd_operator.api.deployment import PDDeployment
 from pd_operator.api.proxy import ProxySpec
 from pd_operator.api.proxy_limits import ProxyLimits
 from pd_operator.api.proxy_queue import ProxyQueue
+from pd_operator.api.proxy_routing import RoutingSpec
 from pd_operator.api.proxy_timeouts import ProxyTimeouts
 from pd_operator.api.values import duration_seconds, quantity
 from pd_operator.build import names
@@ -14,6 +15,7 @@ from pd_operator.build.manifest import Manifest, child
 from pd_shared import labels, ports
 
 CONFIG_KEY: Final = "config.json"
+DEFAULT_SESSION_HEADER: Final = "X-Session-Id"
 
 
 KEYS_FOLDER: Final = "/etc/pd-proxy-keys"
@@ -36,9 +38,17 @@ def proxy_config(deployment: PDDeployment) -> str:
             "limits": _limits(deployment.spec.proxy.limits),
             "queue": _queue(deployment.spec.proxy.queue),
             **_options(deployment.spec.proxy),
+            "routing": _routing(deployment.spec.proxy.routing),
         },
         indent=2,
     )
+
+
+def _routing(routing: RoutingSpec) -> dict[str, Any]:
+    return {
+        "prefixAware": routing.prefix_aware is not False,
+        "sessionHeader": routing.session_header or DEFAULT_SESSION_HEADER,
+    }
 
 
 def proxy_config_map(deployment: PDDeployment) -> Manifest:

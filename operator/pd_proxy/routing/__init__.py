@@ -1,0 +1,1 @@
+"""Which pods suit a prompt: pure functions and plain tables, no I/O."""
