@@ -52,6 +52,10 @@ class PrefillLeg:
             self.abort()
             self._fail("prefill_invalid")
 
+    def on_chunk(self, chunk: bytes, start: int) -> None:
+        """See Listener."""
+        self._parts.append(chunk[start:-2])
+
     def on_end(self) -> None:
         """See Listener."""
         self._end()

@@ -112,6 +112,18 @@ class Relay:
         else:
             self._commit(data)
 
+    def on_chunk(self, chunk: bytes, start: int) -> None:
+        """See Listener: one event with one token goes on as it came, framing and all."""
+        events, call, attempt = self._events, self._call, self._attempt
+        if events is None or not (attempt.committed and call.chunked and events.one(chunk, start)):
+            self.on_body(chunk[start:-2])
+            return
+        now = self._context.now()
+        if self._tokens:
+            attempt.measure.token(now)
+        self.deadline = now + self._between
+        call.write_chunk(chunk)
+
     def on_end(self) -> None:
         """See Listener."""
         self._end()

@@ -58,6 +58,23 @@ class EventStream:
             self._look(data)
         return data
 
+    def one(self, chunk: bytes, start: int) -> bool:
+        """Whether `chunk[start:-2]` is one whole event with one token, as most are; then it counts.
+
+        Else nothing was looked at, and the chunk's data is to be fed.
+        """
+        if (
+            self._tail
+            or not self.tokens
+            or not chunk.startswith(b"data: {", start)
+            or chunk.find(b"\n", start) != len(chunk) - 4
+            or not chunk.endswith(b"\n\n\r\n")
+            or _USAGE in chunk
+        ):
+            return False
+        self.tokens += 1
+        return True
+
     def rest(self) -> bytes:
         """What was kept back, at the stream's end."""
         rest, self._tail = self._tail, b""

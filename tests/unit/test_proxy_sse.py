@@ -108,3 +108,30 @@ def test_a_broken_stream_ends_as_its_kind_does() -> None:
         value = json.loads(data.removeprefix(b"data: "))
         assert value["type"] == "error"
         assert value["error"]["message"] == "the engine was lost"
+
+
+_EVENTS = [
+    b'data: {"choices":[{"text":"a"}]}\n\n',
+    b'data: {"choices":[{"text":"b"}],"usage":{"completion_tokens":7,"prompt_tokens":3}}\n\n',
+    b'data: {"choices":[],"usage":{"completion_tokens":9}}\n\n',
+    b": ping\n\n",
+    b"data: [DONE]\n\n",
+    b'data: {"choices":[{"text":"c"}]}\n\ndata: {"choices":[{"text":"d"}]}\n\n',
+    b'data: {"choices":[{"te',
+    b'xt":"e"}]}\n\n',
+    b'event: x\ndata: {"choices":[{"text":"f"}]}\n\n',
+]
+
+
+@given(st.lists(st.sampled_from(_EVENTS), max_size=12))
+def test_an_event_in_a_chunk_of_its_own_counts_as_in_any(parts: list[bytes]) -> None:
+    plain, chunked = EventStream(True), EventStream(True)
+    out = b""
+    for part in parts:
+        chunk = b"%x\r\n%b\r\n" % (len(part), part)
+        start = chunk.index(b"\r\n") + 2
+        out += part if chunked.one(chunk, start) else chunked.feed(part)
+        plain.feed(part)
+    assert out + chunked.rest() == b"".join(parts)
+    for name in ("tokens", "completion_tokens", "prompt_tokens", "done"):
+        assert getattr(chunked, name) == getattr(plain, name), name

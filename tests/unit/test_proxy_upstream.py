@@ -1,9 +1,12 @@
 """Connections to an engine: when they are used again, and when not."""
 
 import asyncio
+import itertools
 from typing import Any, cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pd_proxy.http.headers import Headers
 from pd_proxy.http.upstream import Pool, Upstream, authority
@@ -51,6 +54,10 @@ class Heard:
         self.said.append(data)
         if self.pause:
             self.upstream.pause()
+
+    def on_chunk(self, chunk: bytes, start: int) -> None:
+        assert chunk == b"%x\r\n%b\r\n" % (len(chunk) - start - 2, chunk[start:-2])
+        self.on_body(chunk[start:-2])
 
     def on_end(self) -> None:
         self.said.append("end")
@@ -204,3 +211,39 @@ async def test_a_listeners_own_error_is_not_the_engines() -> None:
 )
 def test_authority(host: str, text: str) -> None:
     assert authority(host, 80) == text
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=5000), max_size=8),
+    st.lists(st.integers(0, 45_000), max_size=12),
+    st.booleans(),
+)
+def test_chunks_are_the_same_however_they_come(
+    parts: list[bytes], cuts: list[int], upper: bool
+) -> None:
+    async def run() -> None:
+        r = Rig()
+        size = b"%X" if upper else b"%x"
+        sent = b"".join(size % len(part) + b"\r\n" + part + b"\r\n" for part in parts)
+        answer = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + sent + b"0\r\n\r\n"
+        places = sorted({0, *(cut % len(answer) for cut in cuts), len(answer)})
+        for begin, end in itertools.pairwise(places):
+            r.upstream.data_received(answer[begin:end])
+        body = b"".join(said for said in r.heard.said if isinstance(said, bytes))
+        assert body == b"".join(parts)
+        assert (r.heard.said[0], r.heard.said[-1]) == (200, "end")
+        assert r.pool.take() is r.upstream
+        # And the next answer on the same connection.
+        r.upstream.send(r.heard, b"head", b"")
+        r.upstream.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n1\r\nx\r")
+        assert r.heard.said[-2:] == [b"1\r\nx\r", "end"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("size", [b"0x5", b"+5", b" 5", b"5 x", b"05;x=\n", b"g", b"-5", b"5_0"])
+async def test_a_strange_chunk_size_is_the_parsers_to_judge(size: bytes) -> None:
+    r = Rig()
+    r.upstream.data_received(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
+    r.upstream.data_received(size + b"\r\nhello\r\n")
+    assert r.heard.said == [200, "invalid_response"]

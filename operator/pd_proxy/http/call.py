@@ -116,6 +116,17 @@ class Call:
         if connection is not None:
             connection.write(b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data)
 
+    @property
+    def chunked(self) -> bool:
+        """Whether the answer goes out in chunks."""
+        return self._chunked
+
+    def write_chunk(self, chunk: bytes) -> None:
+        """The next part within its framing; only where the answer is chunked."""
+        connection = self._connection
+        if connection is not None:
+            connection.write(chunk)
+
     def finish(self) -> None:
         """The answer's end."""
         connection = self._connection

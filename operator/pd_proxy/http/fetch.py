@@ -28,6 +28,9 @@ class _Answer:
         if self._size <= _MOST_BYTES:
             self._parts.append(data)
 
+    def on_chunk(self, chunk: bytes, start: int) -> None:
+        self.on_body(chunk[start:-2])
+
     def on_end(self) -> None:
         if self.done.done():
             return

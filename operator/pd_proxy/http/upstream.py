@@ -13,12 +13,16 @@ IDLE_SECONDS: Final = 4.0
 """vLLM closes an idle connection after 5 s; a request must not meet that moment."""
 
 
+_SIZES: Final = {b"%x" % size: size for size in range(1, 4096)}
+"""By a chunk's size line: of the chunks that an event usually comes in."""
+_SIZE_DIGITS: Final = 3
+
 _JOINED_BYTES: Final = 65536
 """A longer body is not copied to stand behind its head."""
 
 
 class Listener(Protocol):
-    """Who hears the answer: on_head once, on_body any number of times, then on_end.
+    """Who hears the answer: on_head once, on_body and on_chunk any number of times, then on_end.
 
     on_lost takes the place of all that has not come yet.
     """
@@ -28,6 +32,9 @@ class Listener(Protocol):
 
     def on_body(self, data: bytes) -> None:
         """A part of the body, never empty."""
+
+    def on_chunk(self, chunk: bytes, start: int) -> None:
+        """A part of the body as one whole chunk: `chunk[start:-2]`, within its framing."""
 
     def on_end(self) -> None:
         """The answer is complete."""
@@ -40,6 +47,8 @@ class Upstream(asyncio.Protocol):
     """A connection to an engine."""
 
     __slots__ = (
+        "_between",
+        "_chunk_over",
         "_framed",
         "_head_done",
         "_headers",
@@ -61,6 +70,7 @@ class Upstream(asyncio.Protocol):
         self._status = 0
         self._head_done = False
         self._framed = False
+        self._chunk_over = self._between = False
         self._paused = False
         self.idle_since = 0.0
 
@@ -73,6 +83,7 @@ class Upstream(asyncio.Protocol):
         self._listener = listener
         self._headers = []
         self._head_done = self._framed = False
+        self._chunk_over = self._between = False
         if self._transport is None:
             self._fail("connection_lost")
         elif len(body) < _JOINED_BYTES:
@@ -111,13 +122,41 @@ class Upstream(asyncio.Protocol):
         if self._listener is None:
             self.abort()
             return
+        if self._between:
+            # Between two chunks the parser has no state: it need not see those that are whole.
+            over = self._whole_chunks(data)
+            if over == len(data):
+                return
+            if over:
+                data = data[over:]
         try:
             self._parser.feed_data(data)
+            self._between = self._chunk_over and data.endswith(b"\r\n")
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
             self._fail("invalid_response")
             # A listener's own error is a bug; it must not pass for the engine's.
             if isinstance(error, httptools.HttpParserCallbackError) and error.__context__:
                 raise error.__context__ from None
+
+    def _whole_chunks(self, data: bytes) -> int:
+        """Pass on the whole chunks at the beginning; returns where they end.
+
+        Most of a stream is one event in one chunk in one read; the parser costs thrice as much.
+        """
+        over, length = 0, len(data)
+        while over < length:
+            start = data.find(b"\r\n", over, over + _SIZE_DIGITS + 2) + 2
+            size = _SIZES.get(data[over : start - 2]) if start > over + 2 else None
+            if size is None:
+                break
+            end = start + size + 2
+            if end > length or data[end - 2 : end] != b"\r\n":
+                break
+            if self._listener is None:
+                return length  # it has ended the exchange
+            self._listener.on_chunk(data[over:end], start - over)
+            over = end
+        return over
 
     def connection_lost(self, exc: Exception | None) -> None:
         """See asyncio.Protocol."""
@@ -153,8 +192,17 @@ class Upstream(asyncio.Protocol):
         if self._listener is not None:
             self._listener.on_body(data)
 
+    def on_chunk_header(self) -> None:
+        """See httptools."""
+        self._chunk_over = False
+
+    def on_chunk_complete(self) -> None:
+        """See httptools."""
+        self._chunk_over = True
+
     def on_message_complete(self) -> None:
         """See httptools."""
+        self._chunk_over = False
         if self._head_done and self._listener is not None:
             self._finish(keep=self._parser.should_keep_alive())
 
