@@ -150,6 +150,8 @@ class Attempt:
         self.release_prefiller()
         if not self.done.done():
             self.done.set_result(outcome)
+        # They hold this attempt: what is in a cycle stays until it is collected.
+        self.decode = self.prefill = None
 
     def abort(self) -> None:
         """End both legs."""

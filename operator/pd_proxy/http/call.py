@@ -139,14 +139,21 @@ class Call:
     def abort(self) -> None:
         """Break the connection, so that the client sees that the answer is not whole."""
         connection, self._connection = self._connection, None
+        self._forget()
         if connection is not None:
             connection.abort()
 
     def gone(self) -> None:
         """The client has left."""
         self._connection = None
-        if self.on_gone is not None:
-            self.on_gone()
+        on_gone = self.on_gone
+        self._forget()
+        if on_gone is not None:
+            on_gone()
+
+    def _forget(self) -> None:
+        """Let go of those who hold this call: what is in a cycle stays until it is collected."""
+        self.on_gone = self.flow = None
 
     def _head(self, status: int, head: bytes, framing: bytes) -> bytes:
         line = STATUS_LINES.get(status) or b"HTTP/1.1 %d Status\r\n" % status
@@ -158,5 +165,6 @@ class Call:
 
     def _done(self) -> None:
         connection, self._connection = self._connection, None
+        self._forget()
         if connection is not None:
             connection.answered(self.request.keep_alive)

@@ -1,6 +1,6 @@
 """Which backends have the KV cache of which prompts' beginnings, as far as this proxy knows."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Final, Generic, TypeVar
 
 from pd_proxy.routing.prompt import ENDS
@@ -12,7 +12,7 @@ ALL_BLOCKS: Final = 262_144
 _MATCHES: Final = 4
 """Backends that are told of for one prompt: more would make no better choice."""
 
-B = TypeVar("B")
+B = TypeVar("B", bound=Hashable)
 
 
 class Prefixes(Generic[B]):
@@ -48,14 +48,20 @@ class Prefixes(Generic[B]):
 
     def matches(self, blocks: Sequence[int]) -> list[tuple[B, int]]:
         """Backends that have the most of this prompt, with the bytes of it; the best first."""
-        found: list[tuple[B, int]] = []
+        found: dict[B, int] = {}
+        wanted = min(_MATCHES, len(self._of))
+        where, last = self._where, None
         for index in range(len(blocks) - 1, -1, -1):
-            for backend in self._where.get(blocks[index], ()):
-                if all(backend is not other for other, _ in found):
-                    found.append((backend, ENDS[index]))
-                    if len(found) == _MATCHES:
-                        return found
-        return found
+            backends = where.get(blocks[index])
+            if backends is None or backends == last:
+                continue
+            last = backends
+            for backend in backends:
+                if backend not in found:
+                    found[backend] = ENDS[index]
+                    if len(found) == wanted:
+                        return list(found.items())
+        return list(found.items())
 
     def forget(self, backend: B) -> None:
         """The backend's process is gone, and its KV cache with it."""
