@@ -11,6 +11,7 @@ from pd_proxy.http.headers import Headers
 from pd_proxy.measure import Measure
 from pd_proxy.metrics import Metrics
 from pd_proxy.protocols.base import KvProtocol
+from pd_proxy.routing.local import Timed
 
 OK: Final = "ok"
 CLIENT_ERROR: Final = "client_error"
@@ -96,6 +97,7 @@ class Attempt:
         "prefiller",
         "prompt_tokens",
         "protocol",
+        "timed",
     )
 
     def __init__(
@@ -118,6 +120,8 @@ class Attempt:
         self.prefill_rejected = False
         self._settled = False
         self._queued = prefiller is not None
+        self.timed: Timed | None = None
+        """Who wants to know how long it takes."""
         self.prompt_tokens: int | None = None
         """Set once the prefiller has told."""
         measure.decoder = decoder.pod.name
@@ -140,6 +144,8 @@ class Attempt:
         """The answer's first byte goes to the client: the KV cache has come over, if any."""
         self.committed = True
         self.decoder.succeeded()
+        if self.timed is not None:
+            self.timed.begun(self._context.now())
         self.release_prefiller()
         self._settle()
 
@@ -165,6 +171,8 @@ class Attempt:
         """The prefiller holds the KV of so many tokens for the decoder."""
         self.prompt_tokens = tokens
         self._dequeue()
+        if self.timed is not None:
+            self.timed.prefilled(tokens, self._context.now())
         self.measure.prompt(tokens)
         self._settle()
         self.kv_deadline = self._context.now() + self.kv_wait

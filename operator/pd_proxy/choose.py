@@ -30,9 +30,11 @@ class Chooser:
         self._backends = backends
         self._ticket = ticket
         self._prefixes = Prefixes[Backend]()
+        self._decoded = Prefixes[Backend]()
         self._prefill_homes = Homes[Backend](_number)
         self._decode_homes = Homes[Backend](_number)
         backends.on_gone.append(self._prefixes.forget)
+        backends.on_gone.append(self._decoded.forget)
         backends.on_restart.append(self._prefixes.forget)
 
     @property
@@ -46,6 +48,16 @@ class Chooser:
         """The prefiller computes this prompt."""
         if prompt.blocks:
             self._prefixes.learn(prefiller, prompt.blocks)
+
+    def answered_by(self, decoder: Backend, prompt: Prompt) -> None:
+        """The decoder has this prompt's KV cache from now on."""
+        if prompt.blocks:
+            self._decoded.learn(decoder, prompt.blocks)
+
+    def left(self, backend: Backend, prompt: Prompt) -> int:
+        """Bytes of the prompt that are not cached at a prefiller or a decoder."""
+        table = self._prefixes if backend.prefills else self._decoded
+        return prompt.size - table.had(backend, prompt.blocks)
 
     def pair(
         self, prompt: Prompt, tried: Collection[Backend], now: float

@@ -67,6 +67,10 @@ class Routing:
     """Whether prompts with a common beginning meet the same prefiller."""
     session_header: str
     """In lower case; requests with the same value meet the same pods."""
+    local_prefill: bool
+    """Whether decoders compute prompts themselves where that is sooner done."""
+    local_prefill_tokens: int
+    """Tokens that a decoder computes itself at most."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +112,12 @@ def load(path: Path) -> Config:
 def parse(value: Any) -> Config:
     """The configuration in a JSON value; ConfigError names the key that is wrong."""
     top = values.section(value, "", _KEYS, _SECTIONS)
-    routing = values.section(top["routing"], "routing", ("prefixAware", "sessionHeader"))
+    routing = values.section(
+        top["routing"], "routing", ("prefixAware", "sessionHeader", "localPrefill")
+    )
+    local = values.section(
+        routing["localPrefill"], "routing.localPrefill", ("enabled", "maxTokens")
+    )
     return Config(
         deployment=values.text(top["deployment"], "deployment"),
         namespace=values.text(top["namespace"], "namespace"),
@@ -125,6 +134,8 @@ def parse(value: Any) -> Config:
         routing=Routing(
             prefix_aware=values.flag(routing["prefixAware"], "routing.prefixAware"),
             session_header=values.text(routing["sessionHeader"], "routing.sessionHeader").lower(),
+            local_prefill=values.flag(local["enabled"], "routing.localPrefill.enabled"),
+            local_prefill_tokens=values.count(local["maxTokens"], "routing.localPrefill.maxTokens"),
         ),
     )
 

@@ -16,8 +16,12 @@ from pd_proxy.handoff import Handoff, Job
 from pd_proxy.http.headers import find, to_client
 from pd_proxy.http.upstream import Upstream
 from pd_proxy.log import log
+from pd_proxy.routing.local import Observed, Timed, local, only_text
 from pd_proxy.routing.prompt import NO_PROMPT, Prompt, prompt_of
 from pd_shared import labels
+
+LOCAL_PREFILL: Final = "local_prefill"
+"""The fallback's reason where a decoder computes a prompt because that is sooner done."""
 
 DISPATCHES: Final = 3
 """Times that a request is dispatched at most, one more by a decoder alone not counted."""
@@ -40,6 +44,7 @@ class Dispatcher:
         self._routing = routing
         self._session_header = routing.session_header.encode()
         self._chooser = Chooser(backends)
+        self._observed = Observed()
         self._handoff = Handoff(context, timeouts)
         self.budget = RetryBudget()
 
@@ -79,8 +84,8 @@ class Dispatcher:
             self._count_fallback(job, prefiller, decoder)
             job.dispatches += 1
             job.measure.attempts += 1
-            if prefiller is not None and job.prompt is not None:
-                self._chooser.sent(prefiller, job.prompt)
+            if job.prompt is not None:
+                self._learn(job, job.prompt, prefiller, decoder)
             result = await self._handoff.run(job, prefiller, decoder, legs)
             if isinstance(result, str):
                 return result
@@ -107,18 +112,53 @@ class Dispatcher:
                 return None, decoder
             job.alone = prefiller.protocol.obstacle(job.completion)
             if job.alone is None:
-                return prefiller, decoder
+                if decoder is None or not self._local(job.completion, prompt, prefiller, decoder):
+                    return prefiller, decoder
+                job.alone = LOCAL_PREFILL
+                return None, decoder
         return None, self._chooser.alone(prompt, job.tried, now)
 
     def _prompt(self, job: Job, body: Completion) -> Prompt:
         """What the choice needs of the prompt: nothing where there is no choice."""
-        if not self._chooser.choice:
+        if not self._chooser.choice and not self._routing.local_prefill:
             return NO_PROMPT
         if job.prompt is None:
             session = find(job.call.request.headers, self._session_header)
             fields = body.fields
             job.prompt = prompt_of(fields, body.chat, session, self._routing.prefix_aware)
         return job.prompt
+
+    def _local(
+        self, body: Completion, prompt: Prompt, prefiller: Backend, decoder: Backend
+    ) -> bool:
+        """Whether the decoder had better compute the prompt itself."""
+        if not self._routing.local_prefill or prompt.size == 0:
+            return False
+        if body.chat and not only_text(body.fields.get("messages")):
+            return False
+        return local(
+            self._chooser.left(decoder, prompt),
+            prefiller.queued + self._chooser.left(prefiller, prompt),
+            self._routing.local_prefill_tokens,
+            self._observed.speeds(self._context.now()),
+        )
+
+    def _learn(self, job: Job, prompt: Prompt, prefiller: Backend | None, decoder: Backend) -> None:
+        """Remember who has this prompt, and what its dispatch costs."""
+        chooser = self._chooser
+        if self._routing.local_prefill and job.completion is not None and prompt.size:
+            where = prefiller or decoder
+            job.timed = Timed(
+                self._observed,
+                pair=prefiller is not None,
+                stream=job.completion.stream,
+                size=prompt.size,
+                work=where.queued + chooser.left(where, prompt),
+                now=self._context.now(),
+            )
+            chooser.answered_by(decoder, prompt)
+        if prefiller is not None:
+            chooser.sent(prefiller, prompt)
 
     async def _wait_for_decoder(self, job: Job, end: float) -> None:
         """What was dispatched once waits for a decoder; what was not is refused at once."""

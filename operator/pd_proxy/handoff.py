@@ -14,6 +14,7 @@ from pd_proxy.measure import Measure
 from pd_proxy.prefill import PrefillLeg
 from pd_proxy.protocols.base import Bodies, FlawError, KvProtocol
 from pd_proxy.relay import Relay
+from pd_proxy.routing.local import Timed
 from pd_proxy.routing.prompt import Prompt
 from pd_shared import metrics as names
 
@@ -38,6 +39,8 @@ class Job:
     """Seconds from its arrival in which its answer must have begun."""
     prompt: Prompt | None = None
     """Once it was asked for."""
+    timed: Timed | None = None
+    """Who wants to know how long this attempt takes."""
     alone: str | None = None
     """Why a decoder alone answers; None where a pair does."""
     tried: set[Backend] = field(default_factory=set)
@@ -73,6 +76,7 @@ class Handoff:
     ) -> str | Failure:
         """The outcome of an answer that went to the client, or why there is none."""
         attempt = Attempt(self._context, job.measure, decoder, prefiller)
+        attempt.timed = job.timed
         decode, prefill = legs
         protocol, body = attempt.protocol, job.completion
         if body is not None and body.stream:

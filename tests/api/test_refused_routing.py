@@ -23,6 +23,12 @@ CASES: list[tuple[dict[str, Any], tuple[str, ...]]] = [
         ("spec.proxy.routing.sessionHeader", "should match"),
     ),
     (at("proxy.routing.sessionHeader", "x" * 65), ("spec.proxy.routing.sessionHeader", "64")),
+    (at("proxy.routing.localPrefill.enabled", 1),
+     ("spec.proxy.routing.localPrefill.enabled", "boolean")),
+    (at("proxy.routing.localPrefill.maxTokens", 0),
+     ("spec.proxy.routing.localPrefill.maxTokens", "greater than or equal to 1")),
+    (at("proxy.routing.localPrefill.maxTokens", 1_000_001),
+     ("spec.proxy.routing.localPrefill.maxTokens", "less than or equal to 1000000")),
     (at("proxy.routing.policy", "random"), ("spec.proxy.routing.policy",)),
 ]  # fmt: skip
 

@@ -18,7 +18,10 @@ SECONDS = {
     "connect": 1.0, "bootstrap": 1.0, "prefill": 20.0, "firstToken": 20.0, "betweenTokens": 20.0,
 }  # fmt: skip
 LIMITS = {"bodyBytes": 1 << 20, "headerBytes": 16384, "connections": 512, "inFlight": 512}
-ROUTING = {"prefixAware": True, "sessionHeader": "x-session-id"}
+ROUTING = {
+    "prefixAware": True, "sessionHeader": "x-session-id",
+    "localPrefill": {"enabled": False, "maxTokens": 256},
+}  # fmt: skip
 
 
 def settings(

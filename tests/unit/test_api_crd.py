@@ -270,6 +270,8 @@ TWO_VALUES: dict[str, tuple[Any, Any]] = {
     **{f"proxy.limits.{key}": (1, 2) for key in ("connections", "inFlight")},
     "proxy.routing.prefixAware": (True, False),
     "proxy.routing.sessionHeader": ("X-Session-Id", "X-User"),
+    "proxy.routing.localPrefill.enabled": (True, False),
+    "proxy.routing.localPrefill.maxTokens": (64, 256),
     "mooncake.image": ("a", "b"),
     "mooncake.store.enabled": (True, False),
     "mooncake.store.segmentSize": ("1Gi", "2Gi"),

@@ -40,7 +40,10 @@ def test_configuration() -> None:
             "bodyBytes": 33554432, "headerBytes": 65536, "connections": 4096, "inFlight": 1024,
         },
         "queue": {"size": 512, "timeout": 30.0, "perDecoder": 512, "perPrefiller": 256},
-        "routing": {"prefixAware": True, "sessionHeader": "X-Session-Id"},
+        "routing": {
+            "prefixAware": True, "sessionHeader": "X-Session-Id",
+            "localPrefill": {"enabled": False, "maxTokens": 256},
+        },
     }  # fmt: skip
 
 
@@ -112,8 +115,11 @@ def test_timeouts_touch_no_engine() -> None:
 
 
 def test_routing() -> None:
-    spec = {"proxy": {"routing": {"prefixAware": False, "sessionHeader": "X-User"}}}
-    assert config(spec)["routing"] == {"prefixAware": False, "sessionHeader": "X-User"}
+    routing = {
+        "prefixAware": False, "sessionHeader": "X-User",
+        "localPrefill": {"enabled": True, "maxTokens": 64},
+    }  # fmt: skip
+    assert config({"proxy": {"routing": routing}})["routing"] == routing
 
 
 def test_served_name() -> None:

@@ -27,7 +27,10 @@ VALID: dict[str, Any] = {
         "betweenTokens": 60.0,
     },
     "limits": {"bodyBytes": 1, "headerBytes": 1, "connections": 1, "inFlight": 1},
-    "routing": {"prefixAware": True, "sessionHeader": "X-Session-Id"},
+    "routing": {
+        "prefixAware": True, "sessionHeader": "X-Session-Id",
+        "localPrefill": {"enabled": False, "maxTokens": 256},
+    },
 }  # fmt: skip
 QUEUE = {"size": 0, "timeout": 1.0, "perDecoder": 1, "perPrefiller": 1}
 
@@ -84,6 +87,9 @@ def test_defaults_are_the_operators() -> None:
         (("queue",), QUEUE | {"fair": True}, "queue.fair is not known"),
         (("routing", "prefixAware"), "yes", "routing.prefixAware must be true or false"),
         (("routing", "sessionHeader"), "", "routing.sessionHeader"),
+        (("routing", "localPrefill", "enabled"), 1, "routing.localPrefill.enabled"),
+        (("routing", "localPrefill", "maxTokens"), 0, "routing.localPrefill.maxTokens"),
+        (("routing", "localPrefill", "extra"), 0, "routing.localPrefill.extra is not known"),
         (("routing", "extra"), 1, "routing.extra is not known"),
         (("listen", "port"), 70000, "listen.port"),
         (("listen", "host"), None, "listen.host"),

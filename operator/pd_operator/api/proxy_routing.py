@@ -12,6 +12,24 @@ HeaderName = Annotated[
 """The name of an HTTP header."""
 
 
+class LocalPrefillSpec(ApiModel):
+    """Prompts that a decoder computes itself, without a prefiller."""
+
+    enabled: bool | None = None
+    """Whether a decoder computes a prompt that is short, or mostly in its own cache, where that is
+    sooner done than prefill and transfer, as the proxy measures them. Default: false, because the
+    tokens of the requests that it decodes wait meanwhile.
+
+    Becomes: `routing.localPrefill.enabled` of the proxy's configuration.
+    """
+    max_tokens: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    """Tokens of a prompt, without those in its cache, that a decoder computes itself at most.
+    Default: 256.
+
+    Becomes: `routing.localPrefill.maxTokens` of the proxy's configuration.
+    """
+
+
 class RoutingSpec(ApiModel):
     """How the proxy chooses a prefiller and a decoder for a request."""
 
@@ -27,3 +45,5 @@ class RoutingSpec(ApiModel):
 
     Becomes: `routing.sessionHeader` of the proxy's configuration.
     """
+    local_prefill: LocalPrefillSpec = LocalPrefillSpec()
+    """When a decoder does without a prefiller."""

@@ -16,6 +16,7 @@ from pd_shared import labels, ports
 
 CONFIG_KEY: Final = "config.json"
 DEFAULT_SESSION_HEADER: Final = "X-Session-Id"
+DEFAULT_LOCAL_TOKENS: Final = 256
 
 
 KEYS_FOLDER: Final = "/etc/pd-proxy-keys"
@@ -48,6 +49,10 @@ def _routing(routing: RoutingSpec) -> dict[str, Any]:
     return {
         "prefixAware": routing.prefix_aware is not False,
         "sessionHeader": routing.session_header or DEFAULT_SESSION_HEADER,
+        "localPrefill": {
+            "enabled": routing.local_prefill.enabled is True,
+            "maxTokens": routing.local_prefill.max_tokens or DEFAULT_LOCAL_TOKENS,
+        },
     }
 
 

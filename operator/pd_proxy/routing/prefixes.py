@@ -63,6 +63,14 @@ class Prefixes(Generic[B]):
                         return list(found.items())
         return list(found.items())
 
+    def had(self, backend: B, blocks: Sequence[int]) -> int:
+        """Bytes of this prompt that the backend has."""
+        known = self._of.get(backend, {})
+        for index in range(len(blocks) - 1, -1, -1):
+            if blocks[index] in known:
+                return ENDS[index]
+        return 0
+
     def forget(self, backend: B) -> None:
         """The backend's process is gone, and its KV cache with it."""
         for block in self._of.pop(backend, ()):
