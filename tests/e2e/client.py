@@ -18,13 +18,18 @@ class Reply:
     error: str = ""
 
 
-def send(base: str, path: str, body: dict[str, Any], timeout: float = 60) -> Reply:
-    """POST a completion or chat completion, streamed where the body says so."""
+def send(
+    base: str, path: str, body: dict[str, Any], timeout: float = 60, key: str | None = None
+) -> Reply:
+    """POST a completion or chat completion, streamed where the body says so; with an API key."""
     url = urlsplit(base)
     assert url.hostname is not None
+    lines = {"Content-Type": "application/json"}
+    if key is not None:
+        lines["Authorization"] = f"Bearer {key}"
     connection = http.client.HTTPConnection(url.hostname, url.port, timeout=timeout)
     try:
-        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+        connection.request("POST", path, json.dumps(body), lines)
         response = connection.getresponse()
         headers = {key.lower(): value for key, value in response.headers.items()}
         if response.status != 200:
