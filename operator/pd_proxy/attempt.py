@@ -84,9 +84,11 @@ class Attempt:
         "_context",
         "_queued",
         "_settled",
+        "answer",
         "committed",
         "decode",
         "decoder",
+        "decoder_lost",
         "done",
         "handed",
         "kv_deadline",
@@ -122,6 +124,9 @@ class Attempt:
         self._queued = prefiller is not None
         self.timed: Timed | None = None
         """Who wants to know how long it takes."""
+        self.answer: bytes | None = None
+        """The prefiller's, once it holds KV for the decoder."""
+        self.decoder_lost = False
         self.prompt_tokens: int | None = None
         """Set once the prefiller has told."""
         measure.decoder = decoder.pod.name
@@ -173,6 +178,7 @@ class Attempt:
         self._dequeue()
         if self.timed is not None:
             self.timed.prefilled(tokens, self._context.now())
+        self.answer = answer
         self.measure.prompt(tokens)
         self._settle()
         self.kv_deadline = self._context.now() + self.kv_wait
@@ -193,8 +199,18 @@ class Attempt:
             soon = self._context.now() + REJECTED_SECONDS
             self.decode.deadline = min(self.decode.deadline, soon)
 
+    @property
+    def orphaned(self) -> bool:
+        """Whether the prefiller holds KV that the decoder will never fetch.
+
+        A decoder that has the request, and is told of its end, lets the KV go by itself.
+        """
+        nobody = self.decode is None or self.decoder_lost
+        return self.answer is not None and not self.committed and nobody
+
     def backend_gone(self, backend: Backend) -> None:
         """See Holder."""
+        self.decoder_lost |= backend is self.decoder
         tier = backend.pod.tier
         if not self.committed:
             self.fail(Failure(f"{tier}_gone", backend))
@@ -204,6 +220,7 @@ class Attempt:
 
     def backend_doubted(self, backend: Backend) -> None:
         """See Holder."""
+        self.decoder_lost |= backend is self.decoder
         if not self.committed:
             self.fail(Failure(f"{backend.pod.tier}_unhealthy", backend))
 

@@ -16,6 +16,7 @@ from pd_proxy.handoff import Handoff, Job
 from pd_proxy.http.headers import find, to_client
 from pd_proxy.http.upstream import Upstream
 from pd_proxy.log import log
+from pd_proxy.orphans import Orphans
 from pd_proxy.routing.local import Observed, Timed, local, only_text
 from pd_proxy.routing.prompt import NO_PROMPT, Prompt, prompt_of
 from pd_shared import labels
@@ -45,7 +46,7 @@ class Dispatcher:
         self._session_header = routing.session_header.encode()
         self._chooser = Chooser(backends)
         self._observed = Observed()
-        self._handoff = Handoff(context, timeouts)
+        self._handoff = Handoff(context, timeouts, Orphans(context, backends))
         self.budget = RetryBudget()
 
     async def run(self, job: Job) -> str:

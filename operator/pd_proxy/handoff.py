@@ -11,6 +11,7 @@ from pd_proxy.config import Timeouts
 from pd_proxy.http.call import Call
 from pd_proxy.http.upstream import Upstream
 from pd_proxy.measure import Measure
+from pd_proxy.orphans import Orphans
 from pd_proxy.prefill import PrefillLeg
 from pd_proxy.protocols.base import Bodies, FlawError, KvProtocol
 from pd_proxy.relay import Relay
@@ -52,8 +53,9 @@ class Job:
 class Handoff:
     """Sends a job to a pair as its protocol wants it, or to a decoder alone."""
 
-    def __init__(self, context: Context, timeouts: Timeouts) -> None:
+    def __init__(self, context: Context, timeouts: Timeouts, orphans: Orphans) -> None:
         self._context = context
+        self._orphans = orphans
         self._timeouts = timeouts
 
     async def reach(self, backend: Backend) -> Upstream | None:
@@ -82,6 +84,7 @@ class Handoff:
         if body is not None and body.stream:
             # One in one piece begins at its end: there it cannot be told what is waited for.
             attempt.kv_wait = self._timeouts.kv_wait
+        bodies = None
         try:
             if prefiller is None or prefill is None or protocol is None or body is None:
                 job.measure.enter(names.TIER_DECODE)
@@ -101,6 +104,15 @@ class Handoff:
         except BaseException:
             attempt.abort()
             raise
+        finally:
+            if bodies is not None and attempt.orphaned and prefiller is not None:
+                self._free(attempt, prefiller, bodies)
+
+    def _free(self, attempt: Attempt, prefiller: Backend, bodies: Bodies) -> None:
+        protocol, answer = attempt.protocol, attempt.answer
+        params = protocol.held(bodies, answer) if protocol and answer is not None else None
+        if params is not None:
+            self._orphans.free(prefiller, attempt.decoder, params)
 
     async def _in_turn(
         self, job: Job, body: Completion, attempt: Attempt, upstream: Upstream, bodies: Bodies

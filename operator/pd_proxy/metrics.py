@@ -83,6 +83,7 @@ class Metrics:
         self.retries = Labelled("reason")
         self.fallbacks = Labelled("reason")
         self.shed = Labelled("reason", names.SHED_REASONS)
+        self.orphans = Labelled("outcome", ("freed", "left"))
         self.queued = 0
         self.queue = Histogram(names.TTFT_BUCKETS)
         self.ttft = Histogram(names.TTFT_BUCKETS)
@@ -128,6 +129,7 @@ class Metrics:
             (names.RETRIES, self.retries),
             (names.FALLBACKS, self.fallbacks),
             (names.SHED, self.shed),
+            (names.ORPHANED_HANDOFFS, self.orphans),
             (names.KV_EXPECTED_TOKENS, self.kv_expected),
             (names.KV_EXPECTED_REQUESTS, self.kv_expected_requests),
             (names.KV_MOVED_TOKENS, self.kv_moved),

@@ -152,6 +152,7 @@ class Relay:
             self.on_end()
             return
         self._end()
+        self._attempt.decoder_lost = True
         self._attempt.decoder.failed(self._context.now())
         if self._attempt.committed:
             self._break(UPSTREAM_ERROR, "the engine was lost while it answered")

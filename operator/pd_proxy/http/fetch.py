@@ -1,4 +1,4 @@
-"""A small GET, for the engines' own servers."""
+"""A small GET or POST, for the engines' own servers."""
 
 import asyncio
 from typing import Final
@@ -14,7 +14,8 @@ class FetchError(Exception):
 
 
 class _Answer:
-    def __init__(self) -> None:
+    def __init__(self, any_status: bool = False) -> None:
+        self._any_status = any_status
         self.done: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._status = 0
         self._parts: list[bytes] = []
@@ -34,7 +35,9 @@ class _Answer:
     def on_end(self) -> None:
         if self.done.done():
             return
-        if self._status != 200:
+        if self._any_status:
+            self.done.set_result(b"%d" % self._status)
+        elif self._status != 200:
             self.done.set_exception(FetchError(f"status {self._status}"))
         elif self._size > _MOST_BYTES:
             self.done.set_exception(FetchError(f"more than {_MOST_BYTES} bytes"))
@@ -48,13 +51,23 @@ class _Answer:
 
 async def fetch(pool: Pool, path: str, seconds: float) -> bytes:
     """The body of a 200; FetchError where there is none within the time."""
-    answer = _Answer()
+    head = b"GET %b HTTP/1.1\r\n%b\r\n" % (path.encode(), pool.host_line)
+    return await _exchange(pool, head, b"", _Answer(), seconds)
+
+
+async def post(pool: Pool, path: str, body: bytes, seconds: float) -> int:
+    """The status that a body of JSON is answered with; FetchError where there is no answer."""
+    head = b"POST %b HTTP/1.1\r\n%bcontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+    filled = head % (path.encode(), pool.host_line, len(body))
+    return int(await _exchange(pool, filled, body, _Answer(any_status=True), seconds))
+
+
+async def _exchange(pool: Pool, head: bytes, body: bytes, answer: _Answer, seconds: float) -> bytes:
     upstream = None
     try:
         async with asyncio.timeout(seconds):
             upstream = pool.take() or await pool.connect(seconds)
-            head = b"GET %b HTTP/1.1\r\n%b\r\n" % (path.encode(), pool.host_line)
-            upstream.send(answer, head, b"")
+            upstream.send(answer, head, body)
             return await answer.done
     except (OSError, TimeoutError) as error:
         raise FetchError(str(error) or f"no answer within {seconds:g} s") from error

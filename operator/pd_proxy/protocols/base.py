@@ -23,6 +23,8 @@ class Bodies:
     prefill_headers: bytes
     decode: bytes | None
     """None where it takes the prefiller's answer to tell."""
+    params: bytes | None = None
+    """The decoder's `kv_transfer_params`, where it has any."""
 
 
 class FlawError(Exception):
@@ -65,6 +67,10 @@ class KvProtocol(ABC):
     def decode(self, body: Completion, answer: bytes) -> bytes:
         """The decoder's body after the prefiller's answer; FlawError where there is none."""
         return body.raw
+
+    def held(self, bodies: Bodies, answer: bytes) -> bytes | None:
+        """`kv_transfer_params` of what the prefiller holds for the decoder; None for nothing."""
+        return bodies.params
 
     async def settle(  # noqa: B027 - most need not wait
         self, prefiller: Backend, tokens: int, seconds: float

@@ -57,12 +57,14 @@ class Mooncake(KvProtocol):
             "remote_engine_id": engine.engine_id,
             "transfer_id": transfer,
         }
+        params = orjson.dumps(decode)
         return Bodies(
             prefill=base.prefill_body(body, prefill),
             prefill_headers=(
                 b"x-data-parallel-rank: %d\r\n" % engine.rank if len(engines) > 1 else b""
             ),
-            decode=body.with_params(orjson.dumps(decode)),
+            decode=body.with_params(params),
+            params=params,
         )
 
     def flaw(self, answer: bytes) -> str | None:

@@ -36,11 +36,23 @@ class Nixl(KvProtocol):
 
     def decode(self, body: Completion, answer: bytes) -> bytes:
         """See KvProtocol."""
+        return body.with_params(_params(answer))
+
+    def held(self, bodies: Bodies, answer: bytes) -> bytes | None:
+        """See KvProtocol."""
         try:
-            params = orjson.loads(answer).get("kv_transfer_params")
-        except (ValueError, AttributeError):
-            raise FlawError("prefill_invalid") from None
-        # Absent where the prefiller keeps nothing: the answer ended otherwise than by its length.
-        if not isinstance(params, dict) or params.get("do_remote_prefill") is not True:
-            raise FlawError(base.NOT_HELD)
-        return body.with_params(orjson.dumps(params))
+            return _params(answer)
+        except FlawError:
+            return None
+
+
+def _params(answer: bytes) -> bytes:
+    """What a prefiller's answer tells the decoder; FlawError where there is nothing."""
+    try:
+        params = orjson.loads(answer).get("kv_transfer_params")
+    except (ValueError, AttributeError):
+        raise FlawError("prefill_invalid") from None
+    # Absent where the prefiller keeps nothing: the answer ended otherwise than by its length.
+    if not isinstance(params, dict) or params.get("do_remote_prefill") is not True:
+        raise FlawError(base.NOT_HELD)
+    return orjson.dumps(params)
