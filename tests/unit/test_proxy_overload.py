@@ -263,3 +263,54 @@ async def test_long_answers_of_all_together_are_limited(monkeypatch: pytest.Monk
             assert reply.text() == "".join(answers.tokens(prompt, 2000))
             assert reply.headers.get("transfer-encoding") == "chunked"
         assert r.proxy.api._context.held.size == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_whatever_happens_no_place_is_lost(seed: int) -> None:
+    """Each request ends once; afterwards nobody is counted, and all places are free again."""
+    import random
+
+    dice = random.Random(seed)
+    sections = queue(size=8, timeout=0.3, perDecoder=3, perPrefiller=2)
+    seconds = {"prefill": 0.3, "firstToken": 1.0, "betweenTokens": 0.3, "kvWait": 0.3}
+    async with rig(
+        prefillers=2, decoders=2, sections=sections, seconds=seconds, per_token=0.002
+    ) as r:
+        engines = [*r.prefillers, *r.decoders]
+
+        async def one(number: int) -> Reply | None:
+            headers = {"x_request_priority": dice.choice(("high", "normal", "low"))}
+            headers["authorization"] = f"Bearer {dice.choice('abc')}"
+            more = {"n": 2} if dice.random() < 0.2 else {}
+            body = completion(f"p{number}", stream=dice.random() < 0.5, **more)
+            asked = ask(r.port, "/v1/completions", body, **headers)
+            try:
+                async with asyncio.timeout(dice.choice((0.02, 0.1, 60.0, 60.0))):
+                    return await asked
+            except TimeoutError:
+                return None
+
+        tasks = []
+        for number in range(150):
+            tasks.append(asyncio.create_task(one(number)))
+            await asyncio.sleep(0.004)
+            if number % 10 == 0:
+                faults = dice.choice(engines).faults
+                faults.hang = not faults.hang
+                dice.choice(engines).faults.status_times = dice.randrange(3)
+        for engine in engines:
+            engine.faults.hang = False
+        replies = [reply for reply in await asyncio.gather(*tasks) if reply is not None]
+        assert replies
+        assert {reply.status for reply in replies} <= {200, 429, 500, 502, 503, 504}
+        for reply in replies:
+            if reply.status in (429, 503):
+                assert int(reply.headers["retry-after"]) >= 1
+        await until(lambda: r.proxy.api.in_flight == 0)
+        admission = r.proxy.admission
+        assert (admission._under_way, admission._prefilling, admission.waiting) == (0, 0, 0)
+        assert r.proxy.metrics.queued == 0
+        assert r.proxy.metrics.internal_errors == 0
+        assert r.proxy.api._context.held.size == 0
+        assert r.proxy._server.held == 0
+        assert sum(r.proxy.metrics.requests.values.values()) == r.proxy.metrics.offered
