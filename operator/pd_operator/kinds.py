@@ -38,6 +38,7 @@ ROLE: Final = Kind("rbac.authorization.k8s.io/v1", "Role", "roles")
 ROLE_BINDING: Final = Kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
 SERVICE: Final = Kind("v1", "Service", "services")
 DISRUPTION_BUDGET: Final = Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
+NETWORK_POLICY: Final = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
 DEPLOYMENT: Final = Kind("apps/v1", "Deployment", "deployments")
 STATEFUL_SET: Final = Kind("apps/v1", "StatefulSet", "statefulsets")
 POD: Final = Kind("v1", "Pod", "pods")
@@ -51,6 +52,7 @@ CHILDREN: Final = (
     ROLE_BINDING,
     SERVICE,
     DISRUPTION_BUDGET,
+    NETWORK_POLICY,
     DEPLOYMENT,
     STATEFUL_SET,
 )

@@ -27,7 +27,8 @@ NAMESPACE: Final = "pd-bench"
 RUNS: Final = 10
 EXAMPLES: Final = ("tiny-cpu", "store-cpu")
 _KINDS: Final = (
-    "statefulset,deployment,service,configmap,serviceaccount,role,rolebinding,poddisruptionbudget"
+    "statefulset,deployment,service,configmap,serviceaccount,role,rolebinding,"
+    "poddisruptionbudget,networkpolicy"
 )
 
 

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.engine]
 
 _ALL = (
     "statefulset,deployment,replicaset,pod,service,configmap,serviceaccount,role,rolebinding,"
-    "poddisruptionbudget,controllerrevision,endpointslice"
+    "poddisruptionbudget,networkpolicy,controllerrevision,endpointslice"
 )
 
 

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.engine]
 
 _CHILDREN = (
     *("statefulset", "deployment", "service", "configmap", "serviceaccount"),
-    *("role", "rolebinding", "poddisruptionbudget"),
+    *("role", "rolebinding", "poddisruptionbudget", "networkpolicy"),
 )
 _NORMAL = 60.0
 """Seconds: far above a normal answer, far below vLLM's abort timeout."""

@@ -182,6 +182,8 @@ _TIER: dict[str, Any] = {
     **_TOLERATIONS,
 }
 TWO_VALUES: dict[str, tuple[Any, Any]] = {
+    "network.isolation": ("Enabled", "Disabled"),
+    "network.monitoringNamespaces.*": (["a"], ["b"]),
     "mode": ("Disaggregated", "Colocated"),
     "model.id": ("org/a", "org/b"),
     "model.servedName": ("a", "b"),

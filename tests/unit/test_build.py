@@ -76,7 +76,7 @@ EXPECTED = {
     ("ConfigMap", "tiny-proxy"),
     ("Service", "tiny-prefiller"), ("Service", "tiny-decoder"), ("Service", "tiny-proxy"),
     ("PodDisruptionBudget", "tiny-prefiller"), ("PodDisruptionBudget", "tiny-decoder"),
-    ("PodDisruptionBudget", "tiny-proxy"),
+    ("PodDisruptionBudget", "tiny-proxy"), ("NetworkPolicy", "tiny-engine"),
     ("Deployment", "tiny-proxy"),
 }  # fmt: skip
 WITH_STORE = {

@@ -128,6 +128,7 @@ def test_operator_may_do_this_and_no_more() -> None:
         "/services": CHILD,
         "apps/deployments": CHILD,
         "apps/statefulsets": CHILD,
+        "networking.k8s.io/networkpolicies": CHILD,
         "policy/poddisruptionbudgets": CHILD,
         "rbac.authorization.k8s.io/rolebindings": CHILD,
         "rbac.authorization.k8s.io/roles": CHILD,

@@ -248,6 +248,9 @@ BROKEN: dict[str, dict[str, Any]] = {
     "rdma.pkeyIndex is not allowed": {
         "rdma": {"pkeyIndex": 1}, "kvTransfer": {"connector": "Nixl"},
     },
+    "network.monitoringNamespaces is only": at(
+        "network", {"isolation": "Disabled", "monitoringNamespaces": ["monitoring"]}
+    ),
     "rdma is only allowed where": {"rdma": {"count": 1}, "kvTransfer": {"protocol": "tcp"}},
     "kvTransfer.protocol must be tcp": at("engine.device", "cpu"),
     "must divide one another": {

@@ -12,6 +12,7 @@ from pd_operator.api.kv_transfer import NEED_STORE, Connector, KVTransferSpec
 from pd_operator.api.lmcache import LMCacheSpec
 from pd_operator.api.model import ModelSpec
 from pd_operator.api.mooncake import MooncakeSpec
+from pd_operator.api.network import NetworkSpec
 from pd_operator.api.options import tier_rules
 from pd_operator.api.placement import PlacementSpec
 from pd_operator.api.proxy import ProxySpec
@@ -76,6 +77,7 @@ class PDDeploymentSpec(ApiModel):
     decode: TierSpec = TierSpec()
     placement: PlacementSpec = PlacementSpec()
     proxy: ProxySpec = ProxySpec()
+    network: NetworkSpec = NetworkSpec()
     mooncake: MooncakeSpec = MooncakeSpec()
     lmcache: LMCacheSpec | None = None
     """Only with kvTransfer.connector LMCache or LMCacheMP. Default: LMCache's own values."""

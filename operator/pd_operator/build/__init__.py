@@ -13,6 +13,7 @@ from pd_operator.build.lmcache import lmcache_config_maps
 from pd_operator.build.lmcache_server import lmcache_server
 from pd_operator.build.manifest import Manifest
 from pd_operator.build.mooncake import mooncake_deployment
+from pd_operator.build.network_policies import network_policies
 from pd_operator.build.proxy import proxy_deployment
 from pd_operator.build.proxy_config import proxy_config_map
 from pd_operator.build.roles import roles
@@ -81,6 +82,7 @@ def desired(deployment: PDDeployment, defaults: Defaults) -> Desired:
             launcher_config_map(deployment),
             *services(deployment),
             *disruption_budgets(deployment),
+            *network_policies(deployment),
             *_store(deployment, defaults),
             proxy_deployment(deployment, deployment.spec.proxy.image or defaults.proxy_image),
         ),

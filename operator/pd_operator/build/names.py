@@ -38,7 +38,7 @@ def lmcache(name: str) -> str:
 
 
 def engine(name: str) -> str:
-    """What both tiers share: ServiceAccount and ConfigMap."""
+    """What both tiers share: ServiceAccount, ConfigMap and NetworkPolicy."""
     return f"{name}-engine"
 
 

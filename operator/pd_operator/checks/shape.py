@@ -7,6 +7,7 @@ from typing import Final
 from pd_operator.api.deployment import NAME_MAX_LENGTH, PDDeployment
 from pd_operator.api.engine import Device
 from pd_operator.api.kv_transfer import Protocol
+from pd_operator.api.network import Isolation
 from pd_operator.checks.problem import Problem
 
 _NAME: Final = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
@@ -42,6 +43,14 @@ def shape_problems(deployment: PDDeployment) -> Iterator[Problem]:
                 "spec.model.source.huggingFace.tokenSecret.key must not be '.' nor start with"
                 " '..': no Secret can hold such a key",
             )
+    network = spec.network
+    if network.monitoring_namespaces and network.isolation is Isolation.DISABLED:
+        yield Problem(
+            "FieldNotUsed",
+            "spec.network.monitoringNamespaces",
+            "spec.network.monitoringNamespaces is only allowed where spec.network.isolation is"
+            " Enabled: without it nobody is kept away",
+        )
     yield from _protocol(deployment)
 
 
