@@ -162,7 +162,7 @@ _LIKELY: Final[Overrides] = {
     ),
     "placement.gang": st.sampled_from(
         [{"scheduler": "Volcano"}, {"scheduler": "Volcano", "queue": "gpus"},
-         {"scheduler": "Kueue", "queue": "gpus"}]
+         {"scheduler": "Kueue", "queue": "gpus"}, {"scheduler": "Coscheduling"}]
     ),
     "engine.env": _VARIABLES,
     "engine.imagePullSecrets": st.sampled_from([[], ["registry"], ["a", "b.c"]]),

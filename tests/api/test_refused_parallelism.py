@@ -23,10 +23,20 @@ CASES: list[tuple[str, Any, tuple[str, ...]]] = [
     (P, {"tensor": 4, "data": 2, "nodes": 4}, ("nodes must divide data",)),
     (
         "spec.placement.gang",
-        {"scheduler": "Coscheduling"},
+        {"scheduler": "YuniKorn"},
         ("spec.placement.gang.scheduler", "Unsupported value"),
     ),
     ("spec.placement.gang", {"scheduler": "Kueue"}, ("gang.queue must name a LocalQueue",)),
+    (
+        "spec.placement.gang",
+        {"scheduler": "Coscheduling", "queue": "q"},
+        ("gang.queue is not allowed where gang.scheduler is Coscheduling",),
+    ),
+    (
+        "spec.placement.gang",
+        {"scheduler": "Volcano", "schedulerName": "own"},
+        ("gang.schedulerName is only allowed where gang.scheduler is Coscheduling",),
+    ),
     (
         "spec",
         VALID["spec"]

@@ -234,6 +234,7 @@ TWO_VALUES: dict[str, tuple[Any, Any]] = {
     "rdma.devices.*": (["mlx5_0"], ["mlx5_1"]),
     "placement.gang.scheduler": ("Kueue", "Volcano"),
     "placement.gang.queue": ("a", "b"),
+    "placement.gang.schedulerName": ("a", "b"),
     "rdma.resources.*": ({"rdma/a": 1}, {"rdma/a": 2}),
     "rdma.networks.*": (["a"], ["b"]),
     "rdma.hostNetwork": (True, False),
@@ -318,6 +319,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "model.source.pvc.path": at("model.source.pvc.claimName", "models"),
     "placement.gang.scheduler": at("placement.gang.queue", "a"),
     "placement.gang.queue": at("placement.gang.scheduler", "Kueue"),
+    "placement.gang.schedulerName": at("placement.gang.scheduler", "Coscheduling"),
     **{f"{tier}.parallelism.nodes": at(f"{tier}.parallelism.data", 2)
        for tier in ("prefill", "decode")},
     **{

@@ -49,3 +49,15 @@ def test_volcanos_queue() -> None:
 def test_scaling_does_not_touch_the_template() -> None:
     of = spec(scheduler="Volcano")
     assert stateful_set(of, 1)["spec"]["template"] == stateful_set(of, 2)["spec"]["template"]
+
+
+@pytest.mark.parametrize(
+    ("gang", "name"),
+    [({}, "scheduler-plugins-scheduler"), ({"schedulerName": "own"}, "own")],
+)
+def test_coscheduling_finds_the_pod_group_of_the_tier(gang: dict[str, str], name: str) -> None:
+    found = stateful_set(spec(scheduler="Coscheduling", **gang), 2)
+    template = found["spec"]["template"]
+    assert template["spec"]["schedulerName"] == name
+    assert template["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] == "tiny-decoder"
+    assert GANG_SIZE not in found["metadata"]["annotations"]

@@ -122,6 +122,13 @@ def test_owned_flag_shortened(flag: str) -> None:
     assert problem.reason == "ArgumentNotAllowed"
 
 
+@pytest.mark.parametrize("mode", ["external-lb", "hybrid_lb", "multi-port-external-lb", "hybrid"])
+def test_other_ways_of_balancing_are_refused_with_the_reason(mode: str) -> None:
+    (problem,) = found(at("engine.args", [f"--data-parallel-{mode}"]))
+    assert problem.field == "spec.engine.args[0]"
+    assert "the proxy balances between replicas" in problem.message
+
+
 @pytest.mark.parametrize(
     "argument",
     ["--config=/x.yaml", "--data-parallel-rank=1", "--data_parallel_size_local=2", "-dpl=2",
@@ -267,6 +274,12 @@ BROKEN: dict[str, dict[str, Any]] = {
     "autoscaling.mode must not be Auto where placement": merged(
         at("placement.gang", {"scheduler": "Kueue", "queue": "q"}),
         at("autoscaling", {"mode": "Auto", "slo": {"ttft": "1s"}}),
+    ),
+    "gang.queue is not allowed where": at(
+        "placement.gang", {"scheduler": "Coscheduling", "queue": "q"}
+    ),
+    "gang.schedulerName is only": at(
+        "placement.gang", {"scheduler": "Volcano", "schedulerName": "own"}
     ),
     "gang.queue must name a LocalQueue": at("placement.gang.scheduler", "Kueue"),
     "nodes must divide": at("decode.parallelism", {"data": 3, "nodes": 2}),

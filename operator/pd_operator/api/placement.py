@@ -5,19 +5,16 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field
 
-from pd_operator.api.base import ApiModel, DnsLabel, Rule
+from pd_operator.api.base import ApiModel, DnsLabel, DnsSubdomain, Rule
 from pd_operator.api.tier import LabelKey
 
 
 class GangScheduler(StrEnum):
-    """Who starts pods all or none.
-
-    The coscheduling plugin of scheduler-plugins is absent: it needs a PodGroup object that the
-    operator would have to keep in step with each scaling.
-    """
+    """Who starts pods all or none."""
 
     KUEUE = "Kueue"
     VOLCANO = "Volcano"
+    COSCHEDULING = "Coscheduling"
 
 
 class Gang(ApiModel):
@@ -27,14 +24,25 @@ class Gang(ApiModel):
     """
 
     scheduler: GangScheduler
-    """`Kueue` or `Volcano`, which must be installed.
+    """`Kueue`, `Volcano`, or `Coscheduling`, the plugin of scheduler-plugins; it must be installed.
 
     Kueue admits a StatefulSet once, as large as it is then: `autoscaling.mode` must not be Auto.
+    Coscheduling makes no PodGroups: those named in the pods must be there, each with the
+    `minMember` that is wanted, and no pod of a tier starts without its own.
     Becomes: `Kueue`: the label of queue; `Volcano`: `schedulerName: volcano`, and the annotation
-    `scheduling.volcano.sh/group-min-member` of the StatefulSet with the number of its pods.
+    `scheduling.volcano.sh/group-min-member` of the StatefulSet with the number of its pods;
+    `Coscheduling`: `schedulerName`, and the label `scheduling.x-k8s.io/pod-group` with
+    `<name>-prefiller` or `<name>-decoder`.
+    """
+    scheduler_name: DnsSubdomain | None = None
+    """Name of the scheduler that has the plugin; only with Coscheduling.
+    Default: `scheduler-plugins-scheduler`, as its chart installs it.
+
+    Becomes: `schedulerName` of the pods.
     """
     queue: DnsLabel | None = None
-    """Kueue's LocalQueue, which must be named, or Volcano's Queue. Default: Volcano's own.
+    """Kueue's LocalQueue, which must be named, or Volcano's Queue; not with Coscheduling.
+    Default: Volcano's own.
 
     Becomes: the label `kueue.x-k8s.io/queue-name`, or the annotation
     `scheduling.volcano.sh/queue-name`.
@@ -44,6 +52,14 @@ class Gang(ApiModel):
         Rule(
             "self.scheduler != 'Kueue' || has(self.queue)",
             "gang.queue must name a LocalQueue where gang.scheduler is Kueue",
+        ),
+        Rule(
+            "self.scheduler != 'Coscheduling' || !has(self.queue)",
+            "gang.queue is not allowed where gang.scheduler is Coscheduling: it has no queues",
+        ),
+        Rule(
+            "self.scheduler == 'Coscheduling' || !has(self.schedulerName)",
+            "gang.schedulerName is only allowed where gang.scheduler is Coscheduling",
         ),
     )
 

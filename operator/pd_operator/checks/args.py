@@ -15,6 +15,10 @@ from pd_operator.checks.problem import Problem
 _REASON: Final = "ArgumentNotAllowed"
 _SET: Final = "the operator sets it"
 _PARALLELISM: Final = "the operator sets it from parallelism"
+_BALANCED: Final = (
+    "the proxy balances between replicas, and the leader of one between its ranks; see"
+    " docs/parallelism.md"
+)
 _NO_CONTEXT: Final = "the connector moves no KV that is split over the context"
 _EXPERT: Final = "the operator sets it from parallelism.expert"
 _OTHER_SERVER: Final = "the proxy talks HTTP to the engine's port"
@@ -26,6 +30,9 @@ _REFUSED: Final = {
     "--all2all-backend": _EXPERT,
     "--config": "it sets flags that cannot be checked; write them into args",
     "--data-parallel": _PARALLELISM,
+    "--data-parallel-external-lb": _BALANCED,
+    "--data-parallel-hybrid-lb": _BALANCED,
+    "--data-parallel-multi-port-external-lb": _BALANCED,
     "--dbo-decode-token-threshold": _EXPERT,
     "--dbo-prefill-token-threshold": _EXPERT,
     "--disable-log-stats": "the proof that KV moved is read from the engine's metrics",

@@ -40,7 +40,24 @@ def placement_problems(deployment: PDDeployment) -> Iterator[Problem]:
 
 def _gang(deployment: PDDeployment) -> Iterator[Problem]:
     gang = deployment.spec.placement.gang
-    if gang is None or gang.scheduler is not GangScheduler.KUEUE:
+    if gang is None:
+        return
+    plugin = gang.scheduler is GangScheduler.COSCHEDULING
+    if plugin and gang.queue is not None:
+        yield Problem(
+            "InvalidGang",
+            "spec.placement.gang.queue",
+            "spec.placement.gang.queue is not allowed where spec.placement.gang.scheduler is"
+            " Coscheduling: it has no queues",
+        )
+    if not plugin and gang.scheduler_name is not None:
+        yield Problem(
+            "InvalidGang",
+            "spec.placement.gang.schedulerName",
+            "spec.placement.gang.schedulerName is only allowed where spec.placement.gang.scheduler"
+            " is Coscheduling",
+        )
+    if gang.scheduler is not GangScheduler.KUEUE:
         return
     if not gang.queue:
         yield Problem(
