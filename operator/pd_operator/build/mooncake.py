@@ -7,6 +7,7 @@ from pd_operator.api.store import AllocationStrategy
 from pd_operator.api.values import duration_seconds
 from pd_operator.build import names
 from pd_operator.build.manifest import Manifest, child, child_labels, selector
+from pd_operator.build.probes import liveness, readiness
 from pd_operator.build.pull_secrets import pull_secrets
 from pd_operator.build.security import restricted_container, restricted_pod
 from pd_operator.build.store import cluster_id
@@ -100,19 +101,8 @@ def _container(deployment: PDDeployment, image: str) -> Manifest:
             {"name": "metadata", "containerPort": master.metadata_port, "protocol": "TCP"},
             {"name": "admin", "containerPort": ports.MOONCAKE_ADMIN, "protocol": "TCP"},
         ],
-        "readinessProbe": {
-            **ready,
-            "periodSeconds": 2,
-            "timeoutSeconds": 3,
-            "failureThreshold": 3,
-        },
-        "livenessProbe": {
-            "httpGet": {"path": "/health", "port": "admin"},
-            "initialDelaySeconds": 10,
-            "periodSeconds": 10,
-            "timeoutSeconds": 5,
-            "failureThreshold": 6,
-        },
+        "readinessProbe": readiness(ready),
+        "livenessProbe": liveness({"httpGet": {"path": "/health", "port": "admin"}}),
         "lifecycle": {"preStop": {"sleep": {"seconds": _PRE_STOP_SECONDS}}},
         "resources": {
             "requests": {"cpu": "100m", "memory": "256Mi"},

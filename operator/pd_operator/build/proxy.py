@@ -9,6 +9,7 @@ from pd_operator.api.values import duration_seconds
 from pd_operator.build import names
 from pd_operator.build.hashing import short_hash
 from pd_operator.build.manifest import Manifest, child, child_labels, selector
+from pd_operator.build.probes import liveness, readiness
 from pd_operator.build.proxy_config import CONFIG_KEY, KEYS_FOLDER, TLS_FOLDER, proxy_config
 from pd_operator.build.pull_secrets import pull_secrets
 from pd_operator.build.security import restricted_container, restricted_pod
@@ -84,19 +85,8 @@ def _pod(deployment: PDDeployment, image: str) -> Manifest:
                     {"name": "http", "containerPort": ports.HTTP, "protocol": "TCP"},
                     {"name": "admin", "containerPort": ports.PROXY_ADMIN, "protocol": "TCP"},
                 ],
-                "readinessProbe": {
-                    "httpGet": {"path": "/readyz", "port": "admin"},
-                    "periodSeconds": 2,
-                    "timeoutSeconds": 3,
-                    "failureThreshold": 3,
-                },
-                "livenessProbe": {
-                    "httpGet": {"path": "/healthz", "port": "admin"},
-                    "initialDelaySeconds": 10,
-                    "periodSeconds": 10,
-                    "timeoutSeconds": 5,
-                    "failureThreshold": 6,
-                },
+                "readinessProbe": readiness({"httpGet": {"path": "/readyz", "port": "admin"}}),
+                "livenessProbe": liveness({"httpGet": {"path": "/healthz", "port": "admin"}}),
                 "lifecycle": {"preStop": {"sleep": {"seconds": _PRE_STOP_SECONDS}}},
                 "resources": {
                     "requests": {"cpu": "100m", "memory": "128Mi"},

@@ -10,6 +10,7 @@ from pd_operator.api.values import quantity
 from pd_operator.build import names
 from pd_operator.build.devices import device_env, device_list
 from pd_operator.build.manifest import Manifest, child, child_labels, selector
+from pd_operator.build.probes import readiness
 from pd_operator.build.pull_secrets import pull_secrets
 from pd_operator.build.quantities import canonical, of_bytes
 from pd_operator.build.security import engine_container, engine_pod, restricted_container
@@ -128,12 +129,7 @@ def _container(
             {"name": "rpc", "containerPort": ports.STORE_RPC, "protocol": "TCP"},
             {"name": "admin", "containerPort": ports.STORE_HTTP, "protocol": "TCP"},
         ],
-        "readinessProbe": {
-            "tcpSocket": {"port": "rpc"},
-            "periodSeconds": 2,
-            "timeoutSeconds": 3,
-            "failureThreshold": 3,
-        },
+        "readinessProbe": readiness({"tcpSocket": {"port": "rpc"}}),
         "resources": {
             "requests": {"cpu": "100m", "memory": memory, **added},
             "limits": {"memory": memory, **added},
