@@ -96,6 +96,7 @@ def test_the_annotation_restarts_both_tiers() -> None:
     [
         {"proxy": {"replicas": 5}},
         {"autoscaling": {"mode": "Advise", "slo": {"ttft": "1s"}}},
+        {"network": {"isolation": "Disabled"}},
     ],
 )
 def test_policy_is_no_input(policy: Manifest) -> None:

@@ -34,6 +34,8 @@ def built(*changes: dict[str, Any], name: str = "tiny", uid: str = "uid-1") -> D
         ("mooncake.image", "registry.example/other:2"),
         ("mooncake.store.segmentSize", "9Gi"),  # the store is off
         ("autoscaling.mode", "Auto"),
+        ("network.isolation", "Disabled"),
+        ("network.monitoringNamespaces", ["monitoring"]),
         ("autoscaling.slo.tpot", "20ms"),
         ("autoscaling.prefill.max", 7),
         ("autoscaling.decode.max", 7),

@@ -8,7 +8,7 @@ from pd_shared import labels
 
 _OWN: Final = {labels.PREFILLER: "prefill", labels.DECODER: "decode"}
 _OTHER: Final = {labels.PREFILLER: "decode", labels.DECODER: "prefill"}
-_POLICY: Final = ("autoscaling", "presets", "proxy")
+_POLICY: Final = ("autoscaling", "network", "presets", "proxy")
 """Sections that no engine pod depends on; what presets say is in the others."""
 
 
