@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .PHONY: help setup test lint unit e2e generate format images cluster-up cluster-down cluster-status \
-	demo demo-stop bench-reconcile bench-proxy
+	demo demo-stop bench-reconcile bench-proxy bench-autoscale
 PYTHON := .venv/bin/python
 
 help: ## This list.
@@ -56,3 +56,6 @@ bench-reconcile: setup ## Time from apply to all children created; writes build/
 
 bench-proxy: setup ## The proxy beside vllm-router; writes build/bench/proxy.json.
 	@$(PYTHON) -m tests.bench.bench_proxy
+
+bench-autoscale: setup ## Autoscaling policies in simulation (ARGS="--trace sg --startup 120"); build/bench/autoscale.json.
+	@PYTHONPATH=operator:. $(PYTHON) -m tests.bench.bench_autoscale $(ARGS)

@@ -9,10 +9,12 @@ from pd_operator.autoscale.sample import ProxySample
 from pd_operator.simulate import traces
 from pd_operator.simulate.__main__ import main
 from pd_operator.simulate.latency import Latency, read_table
-from pd_operator.simulate.policies import HPA, Bounds, Fixed, Ours
+from pd_operator.simulate.others import HPA, Bounds, Fixed
+from pd_operator.simulate.policies import Ours
 from pd_operator.simulate.report import row, table
+from pd_operator.simulate.setting import Run, Scaling, Setting, Tiers
 from pd_operator.simulate.traces import Request, Trace
-from pd_operator.simulate.world import Run, Scaling, Setting, Tiers, World
+from pd_operator.simulate.world import World
 
 LATENCY = Latency(((100, 0.1), (1000, 1.0)), base=0.01, per_request=0.001, per_token=0.0)
 TARGETS = (2.0, 0.05)

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from pd_operator.simulate import traces
 from pd_operator.simulate.latency import Latency, read_table
-from pd_operator.simulate.policies import HPA, Bounds, Fixed, Ours
+from pd_operator.simulate.others import HPA, Bounds, Fixed
+from pd_operator.simulate.policies import Ours
 from pd_operator.simulate.report import Row, row, table
+from pd_operator.simulate.setting import Scaling, Setting
 from pd_operator.simulate.traces import Trace
-from pd_operator.simulate.world import Scaling, Setting, World
+from pd_operator.simulate.world import World
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -22,13 +22,25 @@ class Latency:
     per_token: float
 
     def prefill(self, tokens: float) -> float:
-        """Seconds to prefill a prompt alone; linear between and beyond the table's rows."""
+        """Seconds to prefill a prompt alone.
+
+        Linear between the table's rows; beyond them the last three make a parabola, for the
+        attention's work grows with the square.
+        """
         if len(self.prompts) == 1:
             return self.prompts[0][1]
+        if tokens > self.prompts[-1][0] and len(self.prompts) > 2:
+            return self._beyond(tokens)
         index = bisect_right(self.prompts, (tokens, math.inf))
         index = min(max(index, 1), len(self.prompts) - 1)
         (x0, y0), (x1, y1) = self.prompts[index - 1], self.prompts[index]
         return max(0.0, y0 + (y1 - y0) * (tokens - x0) / (x1 - x0))
+
+    def _beyond(self, tokens: float) -> float:
+        (x0, y0), (x1, y1), (x2, y2) = self.prompts[-3:]
+        before, last = (y1 - y0) / (x1 - x0), (y2 - y1) / (x2 - x1)
+        bend = max(0.0, (last - before) / (x2 - x0))
+        return y2 + (tokens - x2) * (last + bend * (tokens - x1))
 
     def step(self, batch: float, kv_tokens: float) -> float:
         """Seconds of one decode step of a batch, each request of which gets a token."""

@@ -37,6 +37,8 @@ class SimulatedProxy:
     prefilling: int = 0
     decoding: int = 0
     done: int = 0
+    prefill_busy: float = 0.0
+    """Seconds that prefillers worked on prompts, without waiting."""
     _ttft: _Buckets = field(default_factory=lambda: _Buckets(metrics.TTFT_BUCKETS))
     _prefill: _Buckets = field(default_factory=lambda: _Buckets(metrics.TTFT_BUCKETS))
     _tpot: _Buckets = field(default_factory=lambda: _Buckets(metrics.TPOT_BUCKETS))
@@ -46,12 +48,18 @@ class SimulatedProxy:
         self.offered += 1
         self.prefilling += 1
 
-    def prefilled(self, prompt: int, seconds: float) -> None:
-        """A prefill ended so long after the arrival; the request is a decoder's now."""
+    def prefilled(self, prompt: int, seconds: float, busy: float) -> None:
+        """A prefill ended so long after the arrival, of which the engine was `busy`."""
+        self.prefill_busy += busy
         self.prompt_tokens += prompt
         self.prefilling -= 1
         self.decoding += 1
         self._prefill.observe(seconds)
+
+    def again(self) -> None:
+        """A decoder failed: its request waits for a prefill again."""
+        self.decoding -= 1
+        self.prefilling += 1
 
     def started(self, seconds: float) -> None:
         """A first token came so long after the arrival."""
@@ -65,8 +73,8 @@ class SimulatedProxy:
         if tpot is not None:
             self._tpot.observe(tpot)
 
-    def sample(self) -> ProxySample:
-        """What a scrape would read now."""
+    def sample(self, now: float) -> ProxySample:
+        """What a scrape would read at a moment."""
         return ProxySample(
             offered=self.offered,
             refused=0.0,

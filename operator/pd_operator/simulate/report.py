@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from pd_operator.simulate.world import Run, tpot
+from pd_operator.simulate.setting import Run, tpot
 
 
 @dataclass(frozen=True)
@@ -11,7 +11,8 @@ class Row:
     """One policy on one trace; latencies in seconds, attainment between 0 and 1.
 
     `attainment` is the part of the requests that met both targets; `reversals` counts changes
-    of direction within ten minutes.
+    of direction within ten minutes; `worst_minute` is the least attainment of a minute with at
+    least ten requests, `over_budget` how often more than the budget was asked for.
     """
 
     trace: str
@@ -26,6 +27,8 @@ class Row:
     ttft_p50: float
     ttft_p99: float
     tpot_p99: float
+    worst_minute: float
+    over_budget: int
 
     def json(self) -> dict[str, str | float | int]:
         """As plain values."""
@@ -37,6 +40,7 @@ def row(trace: str, policy: str, startup: float, targets: tuple[float, float], r
     met = 0
     firsts: list[float] = []
     steps: list[float] = []
+    minutes: dict[int, list[int]] = {}
     for job in run.jobs:
         first = None if job.first_token is None else job.first_token - job.request.time
         each = tpot(job)
@@ -44,7 +48,11 @@ def row(trace: str, policy: str, startup: float, targets: tuple[float, float], r
             firsts.append(first)
         if each is not None:
             steps.append(each)
-        met += first is not None and first <= targets[0] and (each is None or each <= targets[1])
+        good = first is not None and first <= targets[0] and (each is None or each <= targets[1])
+        met += good
+        minute = minutes.setdefault(int(job.request.time // 60), [0, 0])
+        minute[0] += good
+        minute[1] += 1
     return Row(
         trace=trace,
         policy=policy,
@@ -58,6 +66,8 @@ def row(trace: str, policy: str, startup: float, targets: tuple[float, float], r
         ttft_p50=_quantile(firsts, 0.5),
         ttft_p99=_quantile(firsts, 0.99),
         tpot_p99=_quantile(steps, 0.99),
+        worst_minute=min((m[0] / m[1] for m in minutes.values() if m[1] >= 10), default=1.0),
+        over_budget=run.over_budget,
     )
 
 

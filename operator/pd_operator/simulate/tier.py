@@ -8,7 +8,7 @@ from pd_operator.simulate.latency import Latency
 from pd_operator.simulate.traces import Request
 
 
-@dataclass
+@dataclass(eq=False)
 class Job:
     """A request on its way; times in seconds, None before they are known."""
 
@@ -18,6 +18,8 @@ class Job:
     finished: float | None = None
     begun_at_token: float = 0.0
     """The decoder's token count when the request joined its batch."""
+    attempt: int = 0
+    """How often a pod that served it failed: events of earlier attempts are void."""
 
 
 @dataclass(eq=False)
@@ -28,14 +30,24 @@ class Prefiller:
     ready_at: float
     free_at: float = 0.0
     """When all that was given to it is done."""
-    pending: int = 0
+    jobs: dict[int, Job] = field(default_factory=dict)
+    """What it has, by number."""
     draining: bool = False
 
-    def take(self, now: float, seconds: float) -> float:
+    @property
+    def pending(self) -> int:
+        """Requests that it has."""
+        return len(self.jobs)
+
+    def take(self, now: float, job: Job, seconds: float) -> float:
         """Queue a prompt; when it will be done."""
-        self.pending += 1
+        self.jobs[job.number] = job
         self.free_at = max(self.free_at, now) + seconds
         return self.free_at
+
+    def backlog(self, now: float) -> float:
+        """Seconds of work that it has."""
+        return max(0.0, self.free_at - now)
 
 
 @dataclass(eq=False)
@@ -102,6 +114,10 @@ class Decoder:
             self.kv_prompt -= job.request.prompt - job.begun_at_token
             done.append(job)
         return done
+
+    def jobs(self) -> list[Job]:
+        """All that it has."""
+        return [*(job for _, _, job in self.batch), *self.waiting]
 
     def next_end(self) -> float | None:
         """When the next request of the batch ends if nothing else happens."""
