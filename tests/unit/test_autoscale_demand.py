@@ -47,9 +47,10 @@ def test_the_work_of_a_replica_is_learned_and_sizes_the_tier_before_the_target_i
         state = of(view, state, 15.0 * step).state.prefill
     assert state.work is not None
     # 1.02 requests in a tier of two are 0.8 that are served and the rest that waits.
-    assert 3.8e-5 < state.work < 4.1e-5
+    assert 3.6e-5 < state.work < 4.1e-5
     decision = of(replace(view, signals=prefill(75_000)), state, 300.0).prefill
-    assert (decision.desired, decision.reason) == (4, Reason.LOAD_ABOVE_CAPACITY)
+    # Nearly three erlangs, and some for another such jump.
+    assert (decision.desired, decision.reason) == (5, Reason.LOAD_ABOVE_CAPACITY)
 
 
 def test_an_odd_window_moves_the_estimate_little() -> None:
@@ -61,7 +62,8 @@ def test_an_odd_window_moves_the_estimate_little() -> None:
 def test_an_estimate_of_few_requests_is_not_used() -> None:
     view = TierView(1, 1, prefill(40_000))
     assert of(view, replace(KNOWN, evidence=19.0)).prefill.desired == 1
-    assert of(view).prefill.desired == 2
+    # Two erlangs: two would never be done.
+    assert of(view).prefill.desired == 3
 
 
 def test_a_rise_that_is_no_chance_is_followed_to_when_a_pod_would_be_ready() -> None:
@@ -77,7 +79,7 @@ def test_replicas_that_cannot_help_are_not_asked_for() -> None:
     assert of(view).prefill.desired == 4
     decision = of(replace(view, current=5, ready=5)).prefill
     assert (decision.desired, decision.reason) == (5, Reason.STABILIZATION_WINDOW)
-    decision = of(replace(view, current=4, ready=4), now=1.0).prefill
+    decision = of(replace(view, current=2, ready=2), now=1.0).prefill
     assert decision.reason is Reason.TARGET_UNATTAINABLE
     assert "more prefillers would not help" in decision.message
 

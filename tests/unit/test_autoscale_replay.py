@@ -69,3 +69,26 @@ def test_an_idle_tier_shrinks_to_its_minimum() -> None:
         target = policy.on_tick(seen)["target_prefill"]
         pods = pods if target is None else int(target)
     assert pods == 1
+
+
+def test_workers_are_counted_whatever_the_keys() -> None:
+    seen: dict[str, Any] = {
+        "now_ms": 15_000,
+        "traffic": {"num_req": 60, "avg_isl": 4000, "shape_count": 60, "avg_ttft_ms": 9000},
+        "active_prefill_ids": [1, 2],
+        "starting_prefill_ids": [3],
+        "active_decode_count": 1,
+    }
+    policy = make_policy(ttft_ms=1000, itl_ms=50, budget=5)
+    policy.on_tick(seen)
+    targets = [policy.on_tick({**seen, "now_ms": 15_000 * n}) for n in range(2, 12)]
+    grown = [t["target_prefill"] for t in targets if t["target_prefill"] is not None]
+    assert grown
+    assert all(n <= 4 for n in grown)
+
+
+def test_nothing_at_all_is_no_reason_to_change() -> None:
+    policy = make_policy(ttft_ms=1000, itl_ms=50)
+    for _ in range(100):
+        answer = policy.on_tick({})
+        assert (answer["target_prefill"], answer["target_decode"]) == (None, None)

@@ -23,6 +23,7 @@ from pd_operator.autoscale.decision import (
 )
 from pd_operator.autoscale.demand import Need
 from pd_operator.autoscale.explain import Outcome
+from pd_operator.autoscale.joint import Want, split
 from pd_operator.autoscale.window import Freshness
 
 
@@ -39,7 +40,9 @@ def decide(observation: Observation, policy: Policy, state: State, now: float) -
     decode_decision, decode_state = _tier(decode, state.decode)
     both = State(prefill_state, decode_state)
     if not policy.colocated:
-        return Decision(prefill_decision, decode_decision, both)
+        return _within_budget(
+            Decision(prefill_decision, decode_decision, both), observation, policy, state
+        )
     together = _together(((decode, decode_decision), (prefill, prefill_decision)))
     changed_at = state.decode.changed_at if together.desired == together.current else now
     # What one of the two would have changed alone was not changed.
@@ -47,6 +50,51 @@ def decide(observation: Observation, policy: Policy, state: State, now: float) -
         replace(prefill_state, changed_at=changed_at), replace(decode_state, changed_at=changed_at)
     )
     return Decision(prefill_decision, together, both)
+
+
+def _within_budget(
+    decision: Decision, observation: Observation, policy: Policy, before: State
+) -> Decision:
+    """The decision with no more pods of both tiers than the budget."""
+    if policy.budget is None:
+        return decision
+    tiers = (decision.prefill, decision.decode)
+    views = (observation.prefill, observation.decode)
+    least = (policy.prefill.min, policy.decode.min)
+    wants = [Want(tier.current, tier.desired, low) for tier, low in zip(tiers, least, strict=True)]
+    free = policy.budget - sum(view.draining for view in views)
+    pods = split(wants[0], wants[1], free)
+    both = decision.state
+    prefill, decode = (
+        _bound(tier, number, policy.budget) for tier, number in zip(tiers, pods, strict=True)
+    )
+    return Decision(
+        prefill,
+        decode,
+        State(
+            _unchanged(both.prefill, before.prefill, prefill),
+            _unchanged(both.decode, before.decode, decode),
+        ),
+    )
+
+
+def _bound(tier: TierDecision, pods: int, budget: int) -> TierDecision:
+    if pods == tier.desired:
+        return tier
+    return replace(
+        tier,
+        desired=pods,
+        unbounded=max(tier.unbounded, tier.desired),
+        reason=Reason.AT_BUDGET,
+        limit=Limit.BUDGET,
+        message=f"{tier.message}; {pods} by the budget of {budget} for both tiers",
+    )
+
+
+def _unchanged(state: TierState, before: TierState, tier: TierDecision) -> TierState:
+    if tier.limit is Limit.BUDGET and tier.desired == tier.current:
+        return replace(state, changed_at=before.changed_at)
+    return state
 
 
 def _together(sides: tuple[tuple[Case, TierDecision], ...]) -> TierDecision:
@@ -97,7 +145,8 @@ def _outcome(case: Case, state: TierState) -> tuple[Outcome, TierState]:
     fresh = memory.coming(case, state) == 0 and memory.unsettled(case, state) <= 0
     need = demand.need(case, state)
     # What this moment teaches counts from the next one: so more demand never asks for less.
-    learned = memory.learn(case, state) if fresh else state
+    settled = memory.unsettled(case, state) <= 0
+    learned = memory.learn(case, state) if settled else state
     if need.most > case.view.current:
         outcome = _grow(case, state, need, fresh)
         return outcome, memory.recommend(case, learned, need.most)
@@ -132,7 +181,7 @@ def _grow(case: Case, state: TierState, need: Need, fresh: bool) -> Outcome:
     # Latencies of a backlog are of the past; the load is of now, whichever pods answer it.
     by_latency = need.by_latency if fresh and not view.signals.draining else 0
     desired = max(
-        min(need.by_load, _at_most(case.policy, view.current)),
+        need.by_load,
         min(by_latency, _at_most(case.policy, view.ready)),
     )
     if desired > view.current:

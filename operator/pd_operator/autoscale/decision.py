@@ -1,9 +1,11 @@
 """What the autoscaler is told and what it answers; plain values without behaviour."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pd_operator.api.autoscaling import Mode
+from pd_operator.autoscale.decode_model import Steps
+from pd_operator.autoscale.forecast import Past
 from pd_operator.autoscale.window import Freshness
 
 
@@ -19,6 +21,7 @@ class Reason(StrEnum):
     TARGET_UNATTAINABLE = "TargetUnattainable"
     AT_MAX = "AtMax"
     AT_MIN = "AtMin"
+    AT_BUDGET = "AtBudget"
     NO_METRICS = "NoMetrics"
     STALE_METRICS = "StaleMetrics"
     NOT_READY = "NotReady"
@@ -34,6 +37,8 @@ class Limit(StrEnum):
     NONE = "None"
     MIN = "Min"
     MAX = "Max"
+    BUDGET = "Budget"
+    """Both tiers together may have so many."""
     FACTOR = "Factor"
     """One decision raises at most so many times."""
     STEP = "Step"
@@ -57,13 +62,15 @@ class Queue:
     """How a tier that serves one request after the other did in the window.
 
     `busy` is how many requests were in it on average, `served` the load that it worked off per
-    second, `requests` how many requests came per second, `count` how many in all.
+    second, `requests` how many requests came per second, `count` how many in all. `length` is the
+    mean load of one of those that were answered.
     """
 
     busy: float
     served: float
     requests: float
     count: float
+    length: float | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,8 @@ class TierSignals:
 
     Only of the prefill tier: `queue`, and `before`, the load in the window before this one. Only
     of the decode tier: `handoff`, the mean seconds between a prefill's answer and the first
-    token, which grow when the decoders have no room.
+    token, which grow when the decoders have no room; `mean`, the mean time per token in seconds;
+    `tokens`, the tokens per second that are asked for.
     """
 
     load: Signal = Signal()
@@ -88,6 +96,8 @@ class TierSignals:
     queue: Queue | None = None
     before: float | None = None
     handoff: float | None = None
+    mean: float | None = None
+    tokens: float | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +107,8 @@ class TierView:
     current: int
     ready: int
     signals: TierSignals = TierSignals()
+    draining: int = 0
+    """Pods that go, and still count in a budget."""
 
 
 @dataclass(frozen=True)
@@ -151,10 +163,14 @@ class Policy:
     """Part of the TTFT target that the decoders may take until the first token."""
     start: float = 60.0
     """Seconds that a pod is taken to need until it is ready, before that was seen."""
-    late: float = 0.03
-    """Part of the requests that may miss the target, by the model: less than the 5 % allowed."""
+    attain: float = 0.97
+    """Part of the requests to be in time, by the model, of those that can be: more than 95 %."""
+    budget: int | None = None
+    """Most replicas of both tiers together."""
     learning: float = 0.2
     """Weight of one observation in the estimate of the work."""
+    waiting: float = 0.25
+    """Weight of an observation above the estimate beside one below it."""
     least_evidence: float = 20.0
     """Requests that an estimate must rest on before it is used."""
     memory: float = 1800.0
@@ -197,14 +213,22 @@ class TierState:
     """Requests that the estimate of the work rests on."""
     start: float | None = None
     """Seconds until the last pods became ready."""
+    length: float | None = None
+    """Mean load of a request."""
+    variation: float = 1.0
+    """Squared coefficient of variation of the load of a request."""
+    past: Past = field(default_factory=Past)
+    """Loads of the last hour."""
+    steps: Steps = field(default_factory=Steps)
+    """What is known of a decode step."""
 
 
 @dataclass(frozen=True)
 class State:
     """What is remembered of both tiers; the empty one is that after a restart."""
 
-    prefill: TierState = TierState()
-    decode: TierState = TierState()
+    prefill: TierState = field(default_factory=TierState)
+    decode: TierState = field(default_factory=TierState)
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from pd_operator.autoscale import memory
 from pd_operator.autoscale.case import Case
 from pd_operator.autoscale.decision import Reason, TierState
-from pd_operator.autoscale.queueing import MOST, VARIABILITY, needed, useful
+from pd_operator.autoscale.prefill_model import Demand, Prompts, needed
+from pd_operator.autoscale.queueing import MOST, useful
 from pd_operator.autoscale.window import Freshness
 
-LONGER = 2.5
-"""A long request takes so many times the mean."""
+ALL = 0.985
+"""Replicas beyond those that let this part be in time cannot help."""
 CHANCE = 2.0
 """Standard deviations that are taken for chance."""
+LIKELY = 0.9
+"""Decoders are for this part of what may come: a request outlasts most bursts."""
 _ROUNDING = 1e-9
 
 
@@ -79,15 +82,46 @@ def _by_load(case: Case, state: TierState, factor: float) -> int:
     if load is None or target is None or load == 0:
         return 0
     if not case.words.serial:
-        capacity = memory.capacity(case, state)
-        return 0 if capacity is None else math.ceil(load * factor / capacity - _ROUNDING)
+        return _by_steps(case, state, factor)
     work = memory.work(case, state)
     if work is None or queue is None:
         return 0
     service = work * load / queue.requests
-    # Requests longer than the mean need part of the target for themselves.
-    slack = max(target - LONGER * service, target / 4)
-    return needed(_ahead(case, state, load) * factor * work, service, slack, case.policy.late)
+    prompts = Prompts(service, state.variation, target)
+    extra = _backlog(case, state, service)
+    demands = [
+        Demand(coming * factor * work + extra, weight)
+        for coming, weight in state.past.ahead(load, _lead(case, state))
+    ]
+    # What comes may be less than now, by the past; the present and its trend must be borne.
+    soon = _ahead(case, state, load)
+    now = needed([Demand(soon * factor * work + extra, 1.0)], prompts, case.policy.attain)
+    return max(now, needed(demands, prompts, case.policy.attain))
+
+
+def _by_steps(case: Case, state: TierState, factor: float) -> int:
+    """Decoders by the time of their steps, else by the load at which they failed."""
+    signals = case.view.signals
+    line = state.steps.line()
+    if line is not None and signals.tokens is not None and case.tier.target is not None:
+        load = signals.load.value or 0.0
+        ahead = state.past.ahead(load, _lead(case, state))
+        growth = min(2.0, max(1.0, _likely(ahead) / load)) if load > 0 else 1.0
+        replicas = line.needed(signals.tokens * growth * factor, case.tier.target)
+        if replicas is not None:
+            return replicas
+    capacity = memory.capacity(case, state)
+    load = signals.load.value or 0.0
+    return 0 if capacity is None else math.ceil(load * factor / capacity - _ROUNDING)
+
+
+def _likely(ahead: tuple[tuple[float, float], ...]) -> float:
+    weight = 0.0
+    for coming, own in sorted(ahead):
+        weight += own
+        if weight >= LIKELY:
+            return coming
+    return 0.0
 
 
 def _ahead(case: Case, state: TierState, load: float) -> float:
@@ -96,11 +130,23 @@ def _ahead(case: Case, state: TierState, load: float) -> float:
     if signals.before is None or signals.queue is None:
         return load
     # What may be chance is no trend: the counts of two windows differ by so much.
-    chance = CHANCE * load * math.sqrt(VARIABILITY / max(1.0, signals.queue.count))
+    chance = CHANCE * load * math.sqrt((1 + state.variation) / max(1.0, signals.queue.count))
     growth = max(0.0, load - signals.before - chance) / case.policy.window
-    start = state.start if state.start is not None else case.policy.start
     # The window's mean is that of its middle. No forecast reaches beyond a doubling.
-    return min(2 * load, load + growth * (start + case.policy.window / 2))
+    return min(2 * load, load + growth * (_lead(case, state) + case.policy.window / 2))
+
+
+def _lead(case: Case, state: TierState) -> float:
+    """Seconds until a pod that is asked for now is ready."""
+    return case.policy.start if state.start is None else state.start
+
+
+def _backlog(case: Case, state: TierState, service: float) -> float:
+    """Erlangs for working off what waits, within the time that a pod needs to start."""
+    view = case.view
+    waiting = (view.signals.in_flight.value or 0.0) - 2 * view.ready
+    time = max(_lead(case, state), case.tier.target or 0.0, case.policy.window)
+    return max(0.0, waiting) * service / time
 
 
 def _useful(case: Case, state: TierState) -> int:
@@ -111,4 +157,7 @@ def _useful(case: Case, state: TierState) -> int:
     if queue is None:
         return MOST
     work = memory.work(case, state)
-    return useful(queue.busy if work is None else load * work)
+    if work is None or case.tier.target is None or load <= 0:
+        return useful(queue.busy)
+    prompts = Prompts(work * load / queue.requests, state.variation, case.tier.target)
+    return max(2, needed([Demand(load * work, 1.0)], prompts, ALL))

@@ -1,10 +1,15 @@
 """What a tier's state learns from one observation: pods that come, evidence, capacity."""
 
 from dataclasses import replace
+from typing import Final
 
 from pd_operator.autoscale.case import Case
 from pd_operator.autoscale.decision import Peak, TierState
-from pd_operator.autoscale.queueing import erlangs_of
+from pd_operator.autoscale.prefill_model import erlangs_of
+from pd_operator.autoscale.window import Freshness
+
+VARIATIONS: Final = (0.25, 8.0)
+"""Bounds of the squared variation of lengths."""
 
 
 def observe(case: Case, state: TierState) -> TierState:
@@ -25,8 +30,13 @@ def observe(case: Case, state: TierState) -> TierState:
     started = state.start
     if grown and state.coming_since is not None:
         started = now - state.coming_since
+    load = view.signals.load
+    past = state.past
+    if load.value is not None and load.freshness is Freshness.FRESH:
+        past = past.seen(now, load.value)
     return replace(
         state,
+        past=past,
         start=started,
         ready=view.ready,
         settled_at=now if grown else state.settled_at,
@@ -50,6 +60,7 @@ def unsettled(case: Case, state: TierState) -> float:
 
 def learn(case: Case, state: TierState) -> TierState:
     """The state with what settled evidence teaches: a replica's work, and what it bears."""
+    state = _learn_steps(case, _learn_lengths(case, state))
     return _learn_work(case, state) if case.words.serial else _learn_bearing(case, state)
 
 
@@ -57,10 +68,13 @@ def _learn_work(case: Case, state: TierState) -> TierState:
     queue, policy = case.view.signals.queue, case.policy
     if queue is None or queue.served <= 0 or queue.count <= 0:
         return state  # nothing was measured
-    seen = erlangs_of(queue.busy, case.view.ready) / queue.served
+    seen = erlangs_of(queue.busy, case.view.ready, state.variation) / queue.served
     if seen <= 0:
         return state
     weight = policy.learning * min(1.0, queue.count / policy.least_evidence)
+    if state.work is not None and seen > state.work:
+        # Requests that waited look like work: the lowest of what was seen is nearest to it.
+        weight *= policy.waiting
     evidence = state.evidence + policy.learning * queue.count
     if state.work is None:
         return replace(state, work=seen, evidence=evidence)
@@ -72,6 +86,29 @@ def _learn_work(case: Case, state: TierState) -> TierState:
         # One odd window must not carry the estimate away.
         bounded = min(2 * state.work, max(state.work / 2, seen))
     return replace(state, work=state.work + weight * (bounded - state.work), evidence=evidence)
+
+
+def _learn_lengths(case: Case, state: TierState) -> TierState:
+    queue = case.view.signals.queue
+    if queue is None or not queue.length or queue.count < case.policy.min_samples:
+        return state
+    if state.length is None:
+        return replace(state, length=queue.length)
+    weight = min(case.policy.learning, queue.count / 1000)
+    length = state.length + weight * (queue.length - state.length)
+    # The means of windows vary less than requests do, by the requests in a window.
+    seen = queue.count * ((queue.length - state.length) / length) ** 2
+    bounded = min(VARIATIONS[1], seen)
+    variation = state.variation + weight * (bounded - state.variation)
+    return replace(state, length=length, variation=max(VARIATIONS[0], variation))
+
+
+def _learn_steps(case: Case, state: TierState) -> TierState:
+    view = case.view
+    mean, load = view.signals.mean, view.signals.load.value
+    if mean is None or load is None or view.ready == 0 or view.signals.samples < 1:
+        return state
+    return replace(state, steps=state.steps.seen(load / view.ready, mean))
 
 
 def work(case: Case, state: TierState) -> float | None:

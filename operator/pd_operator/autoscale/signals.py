@@ -135,6 +135,8 @@ def decode(history: History, window: Range) -> TierSignals:
         in_flight=_now(history, window, decode_in_flight),
         draining=_emptying(history, window),
         handoff=_handoff(history, window),
+        mean=_mean(history, window),
+        tokens=_tokens(history, window),
     )
 
 
@@ -220,7 +222,25 @@ def _queue(history: History, window: Range, load: float | None) -> Queue | None:
         served=load * seen.counts[-1] / came,
         requests=came / seconds,
         count=seen.counts[-1],
+        length=sum(increase(history, window, prompt_tokens).values()) / seen.counts[-1],
     )
+
+
+def _mean(history: History, window: Range) -> float | None:
+    """The mean time per output token."""
+    seen = distribution(history, window, tpot)
+    return None if seen is None or not seen.counts[-1] else seen.sum / seen.counts[-1]
+
+
+def _tokens(history: History, window: Range) -> float | None:
+    """Output tokens per second that are asked for: what arrived, as long as what ended lately."""
+    lately = replace(window, start=window.end - LENGTH_SECONDS)
+    over = sum(increase(history, lately, ended).values())
+    seconds = span(history, window)
+    if over <= 0 or seconds <= 0:
+        return None
+    each = sum(increase(history, lately, completion_tokens).values()) / over
+    return each * _came(history, window) / seconds
 
 
 def _before(history: History, window: Range) -> float | None:

@@ -33,11 +33,13 @@ class Fleet:
 
 @dataclass(frozen=True)
 class TierFleet:
-    """One tier's replicas: asked for by the spec, set in the StatefulSets, and ready pods."""
+    """One tier's replicas: asked for by the spec, set in the StatefulSets, ready pods, and those
+    that go."""
 
     wanted: int
     applied: int | None
     ready: int
+    draining: int = 0
 
 
 @dataclass(frozen=True)
@@ -83,11 +85,13 @@ class Track:
                 self._current(fleet.prefill, policy, prefill),
                 fleet.prefill.ready,
                 signals.prefill(self.history, spread),
+                fleet.prefill.draining,
             ),
             decode=TierView(
                 self._current(fleet.decode, policy, decode),
                 fleet.decode.ready,
                 signals.decode(self.history, spread),
+                fleet.decode.draining,
             ),
             requests=signals.requests(self.history, spread),
             window=signals.span(self.history, spread),

@@ -28,6 +28,7 @@ class Ours:
             TierPolicy(bounds.tpot, bounds.min, bounds.max, handoff_target=bounds.ttft),
             stabilization=self.stabilization,
             window=4 * self.interval,
+            budget=bounds.budget,
         )
         fleet = Fleet(
             frozenset({"proxy"}),
