@@ -10,7 +10,7 @@ _TRUST: Final = 30.0
 """Observations that this guess weighs as much as."""
 _FORGET: Final = 0.99
 _OUTLIER: Final = 3.0
-_CHANCE: Final = 2.0
+_CHANCE: Final = 1.0
 _LEAST: Final = 8.0
 _SPREAD: Final = 1.1
 """The percentile of the time per token is about so many times its mean."""

@@ -14,7 +14,7 @@ ALL = 0.985
 """Replicas beyond those that let this part be in time cannot help."""
 CHANCE = 2.0
 """Standard deviations that are taken for chance."""
-LIKELY = 0.9
+LIKELY = 0.8
 """Decoders are for this part of what may come: a request outlasts most bursts."""
 _ROUNDING = 1e-9
 
@@ -63,7 +63,12 @@ def enough(case: Case, state: TierState) -> int | None:
     ratio, ready = case.miss.ratio, case.view.ready
     if signals.latency.value is None:
         return None
-    if memory.work(case, state) is not None and signals.queue is not None:
+    modelled = (
+        memory.work(case, state) is not None and signals.queue is not None
+        if case.words.serial
+        else state.steps.line() is not None and signals.tokens is not None
+    )
+    if modelled:
         # The model says what fewer would do, unless it is wrong about how it is now.
         by_latency = ready if ratio > case.policy.headroom else 1
     else:

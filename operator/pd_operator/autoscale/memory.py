@@ -8,6 +8,8 @@ from pd_operator.autoscale.decision import Peak, TierState
 from pd_operator.autoscale.prefill_model import erlangs_of
 from pd_operator.autoscale.window import Freshness
 
+SLOWLY: Final = 0.03
+"""Most weight of one window in what is known of lengths: single long ones make the variation."""
 VARIATIONS: Final = (0.25, 8.0)
 """Bounds of the squared variation of lengths."""
 
@@ -94,7 +96,7 @@ def _learn_lengths(case: Case, state: TierState) -> TierState:
         return state
     if state.length is None:
         return replace(state, length=queue.length)
-    weight = min(case.policy.learning, queue.count / 1000)
+    weight = min(SLOWLY, queue.count / 5000)
     length = state.length + weight * (queue.length - state.length)
     # The means of windows vary less than requests do, by the requests in a window.
     seen = queue.count * ((queue.length - state.length) / length) ** 2

@@ -7,6 +7,7 @@ from pd_operator.api.autoscaling import Mode
 from pd_operator.autoscale import signals, window
 from pd_operator.autoscale.decide import decide
 from pd_operator.autoscale.decision import Decision, Observation, Policy, State, TierView
+from pd_operator.autoscale.journal import Entry, Journal
 from pd_operator.autoscale.proof import Proof, proof
 from pd_operator.autoscale.sample import ProxySample
 from pd_operator.autoscale.window import History, Range
@@ -64,6 +65,7 @@ class Track:
     """Replicas that the last decision set, prefill and decode; None where none may be set."""
     colocated: bool = False
     """Whether the state is of one tier that does both."""
+    journal: Journal = field(default_factory=Journal)
 
     def record(self, uid: str, now: float, sample: ProxySample, interval: float) -> "Track":
         """With one scrape of one proxy."""
@@ -97,12 +99,16 @@ class Track:
             window=signals.span(self.history, spread),
         )
         decision = decide(observation, policy, self.state, now)
+        entry = Entry(
+            now, observation, policy, self.state, decision.prefill.desired, decision.decode.desired
+        )
         tier = decision.decode if policy.colocated else decision.prefill
         commanded = (tier.desired, decision.decode.desired)
         return replace(
             self,
             state=decision.state,
             last=decision,
+            journal=self.journal.noted(entry),
             commanded=commanded if policy.mode is Mode.AUTO else None,
         )
 

@@ -10,13 +10,14 @@ from pd_operator.simulate.setting import Tiers
 
 @dataclass(frozen=True)
 class Bounds:
-    """Targets in seconds and bounds of both tiers."""
+    """Targets in seconds, bounds of both tiers, and the part of the requests to be in time."""
 
     ttft: float
     tpot: float
     min: int = 1
     max: int = 48
     budget: int = 64
+    attain: float = 0.985
 
     def keep(self, replicas: int) -> int:
         """The nearest number within the bounds."""

@@ -19,8 +19,17 @@ class Ours:
     interval: float = 15.0
     _track: Track = field(default_factory=Track)
 
+    @property
+    def track(self) -> Track:
+        """What it remembers."""
+        return self._track
+
     def tick(self, now: float, sample: ProxySample, tiers: Tiers) -> tuple[int, int]:
         """What the operator would set."""
+        return self.decide(now, sample, tiers)
+
+    def decide(self, now: float, sample: ProxySample | None, tiers: Tiers) -> tuple[int, int]:
+        """The same where a scrape may have been lost."""
         bounds = self.bounds
         policy = Policy(
             Mode.AUTO,
@@ -29,14 +38,16 @@ class Ours:
             stabilization=self.stabilization,
             window=4 * self.interval,
             budget=bounds.budget,
+            attain=bounds.attain,
         )
         fleet = Fleet(
             frozenset({"proxy"}),
             TierFleet(tiers.prefill, tiers.prefill, tiers.prefill_ready),
             TierFleet(tiers.decode, tiers.decode, tiers.decode_ready),
         )
-        track = self._track.record("proxy", now, sample, self.interval)
-        self._track = track.decided(fleet, policy, self.interval, now)
+        if sample is not None:
+            self._track = self._track.record("proxy", now, sample, self.interval)
+        self._track = self._track.decided(fleet, policy, self.interval, now)
         decision = self._track.last
         if decision is None:
             return tiers.prefill, tiers.decode

@@ -123,7 +123,7 @@ def make_policy(
     min_replicas: int = 1,
     max_replicas: int = 64,
     budget: int | None = 64,
-    attain: float = 0.97,
+    attain: float = 0.985,
     interval_s: float = 15.0,
     stabilization_s: float = 300.0,
 ) -> ReplayPolicy:
