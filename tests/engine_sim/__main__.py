@@ -1,39 +1,77 @@
-"""`python -m tests.engine_sim prefiller|decoder`: one engine as a process; prints its ports.
+"""`python -m tests.engine_sim serve MODEL …`: vLLM's command line, one simulated engine.
 
-Faults by `POST /sim/faults` with fields of `Faults`.
+Prints its ports; 0 for one that the system chooses. Ends as vLLM does: at SIGTERM what runs may
+end for --shutdown-timeout seconds. Faults: see tests/engine_sim/control.py.
 """
 
-import argparse
 import asyncio
+import contextlib
 import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
 
-from pd_shared import labels
 from tests.engine_sim import DECODER, PREFILLER, Engine
+from tests.engine_sim.options import OptionError, Options, parse
+
+_CPU_BLOCK = 128
 
 
-async def _run(engine: Engine) -> None:
-    await engine.start()
-    print(json.dumps({"port": engine.port, "bootstrapPort": engine.bootstrap_port}), flush=True)
-    await asyncio.Event().wait()
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser("engine_sim")
-    parser.add_argument("tier", choices=(PREFILLER, DECODER))
-    parser.add_argument("--connector", choices=labels.CONNECTORS, default=labels.MOONCAKE_CONNECTOR)
-    parser.add_argument("--prefill-per-token", type=float, default=0.0, help="seconds")
-    parser.add_argument("--per-token", type=float, default=0.0, help="seconds")
-    parser.add_argument("--abort-seconds", type=float, default=480.0)
-    arguments = parser.parse_args()
-    engine = Engine(
-        arguments.tier,
-        connector=arguments.connector,
-        prefill_per_token=arguments.prefill_per_token,
-        per_token=arguments.per_token,
-        abort_seconds=arguments.abort_seconds,
+def engine(options: Options, version: str) -> Engine:
+    """The engine that the options ask for."""
+    return Engine(
+        PREFILLER if options.produces else DECODER,
+        connector=options.connector,
+        abort_seconds=options.abort_seconds,
+        max_model_len=options.max_model_len,
+        ranks=options.ranks,
+        served=options.served,
+        root=options.model,
+        version=version,
+        host=options.host,
+        advertised=options.advertised,
+        http_port=options.port,
+        fixed_bootstrap_port=options.bootstrap_port,
+        side_channel_port=options.side_channel_port,
+        pace=options.pace,
+        max_num_seqs=options.max_num_seqs,
+        kv_tokens=options.kv_tokens,
+        block=_CPU_BLOCK,
+        recompute=options.recompute,
+        api_key=options.api_key,
+        clock=time.time,
+        remember=False,
     )
-    asyncio.run(_run(engine))
+
+
+async def _run(options: Options) -> None:
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    if options.headless:
+        # Ranks of another pod's engine: that one serves.
+        await stopped.wait()
+        return
+    made = engine(options, os.environ.get("SIM_VERSION", "0.32.0+sim"))
+    await made.start()
+    ports = {"port": made.port}
+    if options.produces:
+        ports["bootstrapPort"] = made.bootstrap_port
+    print(json.dumps(ports), flush=True)
+    await stopped.wait()
+    await made.drain(options.shutdown_seconds)
+
+
+def main(arguments: Sequence[str]) -> None:
+    try:
+        options = parse(arguments, os.environ)
+    except OptionError as error:
+        sys.exit(f"engine_sim: {error}")
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_run(options))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

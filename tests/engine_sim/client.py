@@ -33,7 +33,7 @@ class Reply:
         return [json.loads(event.removeprefix(b"data: ")) for event in events]
 
     def text(self) -> str:
-        """What was generated."""
+        """What was generated, of the first choice."""
         if not self.headers["content-type"].startswith("text/event-stream"):
             return _text(self.json())
         return "".join(_text(event) for event in self.events() if "choices" in event)
@@ -46,6 +46,7 @@ def _text(answer: Any) -> str:
         or (choice.get("delta") or {}).get("content")
         or ""
         for choice in answer["choices"]
+        if choice.get("index", 0) == 0
     )
 
 
@@ -71,6 +72,8 @@ class Client:
         lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
         if body or method == "POST":
             lines.append(f"content-length: {len(body)}")
+            if "content_type" not in headers:
+                lines.append("content-type: application/json")
         self.writer.write("\r\n".join(lines).encode() + b"\r\n\r\n" + body)
 
     def post(self, path: str, body: Any, **headers: str) -> None:

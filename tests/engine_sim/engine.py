@@ -1,23 +1,30 @@
-"""A simulated engine: a prefiller (kv_producer) or a decoder (kv_consumer)."""
+"""A simulated engine: a prefiller (kv_producer), a decoder (kv_consumer) or a whole engine."""
 
 import asyncio
 import json
-import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pd_shared import labels
-from tests.engine_sim import answers
+from tests.engine_sim import answers, control
+from tests.engine_sim.answering import Answering
+from tests.engine_sim.exposition import Counts
 from tests.engine_sim.faults import Faults
-from tests.engine_sim.kv import Fetcher, Store, TransferServer, UnknownEngineError, fetch_at
+from tests.engine_sim.invalid import RefusedError
+from tests.engine_sim.kv import Fetcher, Store, TransferServer
+from tests.engine_sim.pace import Batch, Pace
+from tests.engine_sim.prefixes import Prefixes
+from tests.engine_sim.shapes import error
 from tests.engine_sim.shared import SharedStore
 from tests.engine_sim.wire import HttpServer, Request, Response
 
 PREFILLER: Final = "prefiller"
 DECODER: Final = "decoder"
 
-_SOURCES: Final = ("local_compute", "local_cache_hit", "external_kv_transfer")
 _COMPLETIONS: Final = ("/v1/completions", "/v1/chat/completions")
+_GET: Final = ("/health", "/ping", "/v1/models", "/version", "/metrics", "/load")
+_POST: Final = (*_COMPLETIONS, "/tokenize", "/detokenize")
 
 
 @dataclass
@@ -31,14 +38,14 @@ class Seen:
 
 @dataclass
 class Engine:
-    """One engine process on loopback; times in seconds."""
+    """One engine process on loopback; times in seconds. As a whole it is a DECODER of Colocated."""
 
     tier: str
     name: str = "engine"
     prefill_per_token: float = 0.0
     per_token: float = 0.0
     abort_seconds: float = 480.0
-    max_model_len: int = 2048
+    max_model_len: int = 32768
     connector: str = labels.MOONCAKE_CONNECTOR
     """One of labels.CONNECTORS; Colocated ones are of the decoders' tier."""
     shared: SharedStore | None = None
@@ -49,15 +56,51 @@ class Engine:
     aborted: int = 0
     """Requests whose client left before their answer's end."""
     running: int = 0
+    served: tuple[str, ...] = (answers.MODEL,)
+    """The model's names; the first is the one in answers."""
+    root: str = answers.MODEL
+    version: str = "sim"
+    host: str = "127.0.0.1"
+    """Where it listens."""
+    advertised: str = "127.0.0.1"
+    """Where peers find it."""
+    http_port: int = 0
+    """This port and those below: 0 for one that the system chooses."""
+    fixed_bootstrap_port: int = 0
+    side_channel_port: int = 0
+    pace: Pace | None = None
+    """Instead of `prefill_per_token` and `per_token`."""
+    max_num_seqs: int = 1 << 20
+    kv_tokens: int = 1 << 20
+    """How many tokens the KV cache has room for."""
+    block: int = 0
+    """Tokens of a block of the prefix cache; 0 for no such cache."""
+    recompute: bool = True
+    """kv_load_failure_policy: else a failed load fails the request."""
+    api_key: str = ""
+    clock: Callable[[], float] = lambda: 1.0
+    """For `created`; stands still, so that answers can be compared."""
+    remember: bool = True
+    """Whether `seen` is kept, and paths that vLLM does not have are answered with what came."""
 
     def __post_init__(self) -> None:
-        self._http = HttpServer(self._serve)
-        self._bootstrap = HttpServer(self._serve_bootstrap)
-        self._transfers = TransferServer()
+        if self.pace is None:
+            self.pace = Pace(per_token=self.prefill_per_token, step=self.per_token)
+        self.http = HttpServer(self._serve, self.host, self.http_port)
+        self.bootstrap = HttpServer(self._serve_bootstrap, self.host, self.fixed_bootstrap_port)
+        self.transfers = TransferServer(self.host, self.side_channel_port)
+        self._fresh()
+
+    def _fresh(self) -> None:
+        """The state of a new process: a new engine id, no KV, counters at zero."""
+        assert self.pace is not None
         self.store = Store(self.abort_seconds)
-        self._fetcher = Fetcher(self.abort_seconds)
-        self.sources = dict.fromkeys(_SOURCES, 0)
-        self.generated = 0
+        self.fetcher = Fetcher(self.abort_seconds)
+        self.counts = Counts(self.max_model_len)
+        self.batch = Batch(self.pace, self.max_num_seqs)
+        self.prefixes = Prefixes(self.block, self.kv_tokens)
+        self.kv_used = 0
+        self.draining = False
 
     @property
     def http(self) -> HttpServer:
@@ -69,41 +112,52 @@ class Engine:
 
     @property
     def port(self) -> int:
-        return self._http.port
+        return self.http.port
 
     @property
     def bootstrap_port(self) -> int:
-        return self._bootstrap.port
+        return self.bootstrap.port
+
+    @property
+    def sources(self) -> dict[str, int]:
+        """Prompt tokens by where their KV came from."""
+        return self.counts.sources
 
     async def start(self) -> None:
-        """A new process: a new engine id, no KV, counters at zero; the same ports."""
-        self.store = Store(self.abort_seconds)
-        self._fetcher = Fetcher(self.abort_seconds)
-        self.sources = dict.fromkeys(_SOURCES, 0)
-        self.generated = 0
+        """A new process; the same ports."""
+        self._fresh()
         if self.tier == PREFILLER:
-            await self._transfers.start(self.store)
-            await self._bootstrap.start()
-        await self._http.start()
+            await self.transfers.start(self.store)
+            await self.bootstrap.start()
+        await self.http.start()
 
     def kill(self) -> None:
         """SIGKILL."""
-        self._http.stop()
-        self._bootstrap.stop()
-        self._transfers.stop()
+        self.http.stop()
+        self.bootstrap.stop()
+        self.transfers.stop()
 
     async def restart(self) -> None:
         """Killed, and started again at the same address."""
         self.kill()
         await self.start()
 
+    async def drain(self, seconds: float) -> None:
+        """SIGTERM with --shutdown-timeout: what runs may end, and KV may be fetched, so long."""
+        self.draining = True
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while (self.running or self.store.held) and loop.time() < end:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+        self.kill()
+
     async def _serve_bootstrap(self, request: Request, response: Response) -> None:
         if request.path != "/query":
-            response.send(404, {})
+            response.send(404, {"detail": "Not Found"})
         elif self.faults.bootstrap_down:
             response.send(503, {})
         else:
-            address = f"tcp://127.0.0.1:{self._transfers.port}"
+            address = f"tcp://{_bracketed(self.advertised)}:{self.transfers.port}"
             response.send(200, {str(rank): self._rank(rank, address) for rank in range(self.ranks)})
 
     def _rank(self, rank: int, address: str) -> dict[str, Any]:
@@ -112,39 +166,73 @@ class Engine:
 
     async def _serve(self, request: Request, response: Response) -> None:
         path = request.path.partition("?")[0]
-        if path == "/metrics":
-            response.send(200, self.metrics().encode(), "text/plain; version=0.0.4")
-        elif path == "/sim/faults":
-            for key, value in request.json().items():
-                setattr(self.faults, key, value)
-            response.send(200, {})
+        if path.startswith(control.PREFIX):
+            await control.serve(self, request, response)
+        elif path.startswith("/v1/") and self.api_key and not self._allowed(request):
+            response.send(401, {"error": "Unauthorized"})
+        elif path in (*_GET, *_POST) and request.method not in _methods(path):
+            response.send(405, {"detail": "Method Not Allowed"}, allow=_methods(path)[0])
         elif path in _COMPLETIONS:
             await self._serve_completion(request, response)
-        else:
-            await self._serve_other(request, response, path)
-
-    async def _serve_other(self, request: Request, response: Response, path: str) -> None:
-        if path in ("/health", "/ping"):
-            response.send(200, b"", "text/plain")
-        elif path.startswith("/v1/models/"):
-            response.send(200, {"object": "model", "id": path.removeprefix("/v1/models/")})
-        elif path == "/v1/models":
-            response.send(200, {"object": "list", "data": [{"id": answers.MODEL}]})
-        elif request.method == "POST":
+        elif path in _GET:
+            self._serve_facts(path, response)
+        elif path == "/tokenize":
+            self._tokenize(request, response)
+        elif self.remember and request.method == "POST":
             self.seen.append(Seen(request.path, request.headers, _json(request.body)))
             response.send(200, {"path": request.path, "size": len(request.body)})
         else:
             response.send(404, {"detail": "Not Found"})
 
+    def _allowed(self, request: Request) -> bool:
+        return request.headers.get("authorization") == f"Bearer {self.api_key}"
+
+    def _serve_facts(self, path: str, response: Response) -> None:
+        if path == "/metrics":
+            kind = "text/plain; version=0.0.4; charset=utf-8"
+            response.send(200, self.metrics().encode(), kind)
+        elif path == "/v1/models":
+            response.send(200, {"object": "list", "data": [self._card(n) for n in self.served]})
+        elif path == "/version":
+            response.send(200, {"version": self.version})
+        elif path == "/load":
+            response.send(200, {"server_load": self.running})
+        else:
+            response.send(200, b"", "")
+
+    def _card(self, name: str) -> dict[str, Any]:
+        created = int(self.clock())
+        permission = {
+            "id": "modelperm-sim", "object": "model_permission", "created": created,
+            "allow_create_engine": False, "allow_sampling": True, "allow_logprobs": True,
+            "allow_search_indices": False, "allow_view": True, "allow_fine_tuning": False,
+            "organization": "*", "group": None, "is_blocking": False,
+        }  # fmt: skip
+        return {
+            "id": name, "object": "model", "created": created, "owned_by": "vllm",
+            "root": self.root, "parent": None, "max_model_len": self.max_model_len,
+            "permission": [permission],
+        }  # fmt: skip
+
+    def _tokenize(self, request: Request, response: Response) -> None:
+        prompt = answers.prompts_of(_json(request.body))[0]
+        ids = answers.token_ids(prompt)
+        strings = prompt.split() if _json(request.body).get("return_token_strs") else None
+        response.send(200, {"count": len(ids), "max_model_len": self.max_model_len,
+                            "tokens": ids, "token_strs": strings})  # fmt: skip
+
     async def _serve_completion(self, request: Request, response: Response) -> None:
-        body = request.json()
-        self.seen.append(Seen(request.path, request.headers, body))
+        if self.remember:
+            self.seen.append(Seen(request.path, request.headers, _json(request.body)))
         self.running += 1
         try:
             if not await self._misbehave(response):
-                await self._complete(request, body, response)
+                await Answering(self, request, response).run()
+        except RefusedError as refused:
+            response.send(refused.status, refused.body)
         except asyncio.CancelledError:
             self.aborted += 1
+            self.counts.finished["abort"] += 1
             raise
         finally:
             self.running -= 1
@@ -159,7 +247,7 @@ class Engine:
             response.reset()
             return True
         if faults.take("status_times"):
-            response.send(faults.status, answers.error(faults.status, "simulated"))
+            response.send(faults.status, error(faults.status, "simulated"))
             return True
         if faults.take("garbage_times"):
             response.send(200, b"<html>", "text/html")
@@ -172,146 +260,29 @@ class Engine:
             return True
         return False
 
-    async def _complete(self, request: Request, body: dict[str, Any], response: Response) -> None:
-        prompt = answers.prompt_of(body)
-        length = answers.prompt_tokens(prompt)
-        if length + 1 > self.max_model_len:
-            response.send(400, answers.error(400, f"the prompt has {length} tokens: too long"))
-            return
-        params = body.get("kv_transfer_params") or {}
-        # A bare assert in vLLM's scheduler: the engine dies.
-        if self.tier == PREFILLER and params.get("do_remote_prefill"):
-            self.kill()
-            return
-        if self.tier == DECODER and params.get("do_remote_decode"):
-            self.kill()
-            return
-        source = await self._prompt_source(params, prompt, length)
-        transfer = params.get("transfer_id")
-        first_stops = prompt.startswith("EOS") and not body.get("min_tokens")
-        told = None
-        if self.tier == PREFILLER and body.get("max_tokens") == 1 and not first_stops:
-            if transfer:
-                self.store.hold(transfer, prompt)
-            elif self.connector == labels.NIXL and params.get("do_remote_decode"):
-                told = self._hold_for_nixl(prompt)
-        await self._generate(request, body, response, source, told)
-        if self.tier == PREFILLER and self.shared is not None:
-            self.shared.save(prompt, self.faults.lost_saves)
-
-    def _hold_for_nixl(self, prompt: str) -> dict[str, Any] | None:
-        """As NixlConnector's request_finished: where the decoder finds the blocks."""
-        if self.faults.params_missing:
-            return None
-        request = uuid.uuid4().hex
-        self.store.hold(request, prompt)
-        return {
-            "do_remote_prefill": True, "do_remote_decode": False, "remote_block_ids": [[1, 2]],
-            "remote_engine_id": self.store.engine_id, "remote_request_id": request,
-            "remote_host": "127.0.0.1", "remote_port": self._transfers.port, "tp_size": 1,
-        }  # fmt: skip
-
-    async def _prompt_source(self, params: dict[str, Any], prompt: str, length: int) -> str:
-        """The prompt that the answer is made from: the fetched KV's, or the request's own."""
-        wanted = ("remote_bootstrap_addr", "remote_engine_id", "transfer_id")
-        if (
-            self.tier == DECODER
-            and params.get("do_remote_prefill")
-            and all(map(params.get, wanted))
-        ):
-            try:
-                await asyncio.sleep(self.faults.slow_kv)
-                fetched = await self._fetcher.fetch(*(params[key] for key in wanted))
-            except UnknownEngineError:
-                fetched = None
-            if fetched is not None:
-                self.sources["external_kv_transfer"] += length
-                return fetched
-        if self.tier == DECODER and self.connector == labels.NIXL and params:
-            fetched = await self._fetch_by_nixl(params)
-            if fetched is not None:
-                self.sources["external_kv_transfer"] += length
-                return fetched
-        loaded = 0
-        if self.tier == DECODER and self.shared is not None:
-            loaded = self.shared.load(prompt, length)
-            self.sources["external_kv_transfer"] += loaded
-        await asyncio.sleep(self.prefill_per_token * (length - loaded))
-        self.sources["local_compute"] += length - loaded
-        return prompt
-
-    async def _fetch_by_nixl(self, params: dict[str, Any]) -> str | None:
-        wanted = ("remote_engine_id", "remote_request_id", "remote_host", "remote_port")
-        if not params.get("do_remote_prefill") or not all(map(params.get, wanted)):
-            return None
-        await asyncio.sleep(self.faults.slow_kv)
-        return await fetch_at(
-            params["remote_host"], params["remote_port"], params["remote_request_id"]
-        )
-
-    async def _generate(
-        self,
-        request: Request,
-        body: dict[str, Any],
-        response: Response,
-        prompt: str,
-        told: dict[str, Any] | None,
-    ) -> None:
-        count = answers.wanted(body)
-        parts = answers.tokens(prompt, count)
-        length = answers.prompt_tokens(answers.prompt_of(body))
-        request_id = request.headers.get("x-request-id", "none")
-        if body.get("stream"):
-            await self._stream(answers.events(body, request_id, parts, length), response)
-        else:
-            if self.per_token:
-                await asyncio.sleep(self.per_token * count)
-            answer = answers.whole(body, request_id, "".join(parts), length, count)
-            response.send(200, {**answer, "kv_transfer_params": told})
-        self.generated += count
-
-    async def _stream(self, events: list[bytes], response: Response) -> None:
-        faults = self.faults
-        response.start()
-        for index, event in enumerate(events):
-            if index == faults.die_after_tokens:
-                if faults.cut_event:
-                    await response.chunk(event[: len(event) // 2])
-                    await asyncio.sleep(0)
-                response.reset()
-                return
-            if index == faults.end_without_done_after:
-                break
-            if index == faults.stall_after_tokens:
-                await asyncio.Event().wait()
-            await response.chunk(event)
-            await asyncio.sleep(self.per_token)
-        if faults.lost_after_done:
-            response.reset()
-            return
-        if faults.stall_after_done:
-            await asyncio.Event().wait()
-        response.end()
-
     def metrics(self) -> str:
         """The exposition, with vLLM's names."""
-        label = f'engine="0",model_name="{answers.MODEL}"'
-        lines = ["# TYPE vllm:prompt_tokens_by_source_total counter"]
-        lines += [
-            f'vllm:prompt_tokens_by_source_total{{{label},source="{source}"}} {float(value)}'
-            for source, value in self.sources.items()
-        ]
-        total = sum(self.sources.values())
-        lines += [
-            f"vllm:prompt_tokens_total{{{label}}} {float(total)}",
-            f"vllm:generation_tokens_total{{{label}}} {float(self.generated)}",
-            f"vllm:num_requests_running{{{label}}} {float(self.running)}",
-            f"vllm:num_requests_waiting{{{label}}} 0.0",
-            f"vllm:kv_cache_usage_perc{{{label}}} 0.0",
-        ]
+        label = f'engine="0",model_name="{self.served[0]}"'
+        held = sum(answers.prompt_tokens(prompt) for prompt in self.store.held.values())
+        gauges = {
+            "num_requests_running": self.running - self.batch.waiting,
+            "num_requests_waiting": self.batch.waiting,
+            "kv_cache_usage_perc": min(1.0, (self.kv_used + held) / self.kv_tokens),
+        }
+        more: list[str] = []
         if self.shared is not None and self.tier == PREFILLER:
-            lines += self.shared.metrics(label)
-        return "\n".join(lines) + "\n"
+            more = self.shared.metrics(label)
+        return self.counts.text(label, gauges, more)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def _methods(path: str) -> tuple[str, ...]:
+    if path == "/ping":
+        return ("GET", "POST")
+    return ("POST",) if path in _POST else ("GET",)
 
 
 def _json(body: bytes) -> dict[str, Any]:

@@ -4,9 +4,11 @@ import asyncio
 import json
 import uuid
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 _LINE: Final = 2**26
+_UNREACHABLE_SECONDS: Final = 5.1
+"""What vLLM's attempts at a bootstrap server that is not there take."""
 
 
 @dataclass
@@ -48,16 +50,21 @@ class Store:
 class TransferServer:
     """Stands for the prefiller's side channel: a line with a transfer id, a line with the KV."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "127.0.0.1", port: int = 0) -> None:
         self.store: Store | None = None
-        self.port = 0
+        self.port = port
+        self._host = host
+        self._fixed = port
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
+        self._freeing: set[asyncio.Task[object]] = set()
 
     async def start(self, store: Store) -> None:
         self.store = store
-        # A new process has a new port.
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        # A new process has a new port, unless it is told one.
+        self._server = await asyncio.start_server(
+            self._serve, self._host, self._fixed, limit=_LINE, reuse_address=True
+        )
         self.port = self._server.sockets[0].getsockname()[1]
 
     def stop(self) -> None:
@@ -66,7 +73,17 @@ class TransferServer:
             self._server = None
         for writer in list(self._writers):
             writer.transport.abort()
+        for task in list(self._freeing):
+            task.cancel()
         self.store = None
+
+    def free(self, fetcher: "Fetcher", params: dict[str, Any]) -> None:
+        """What a decoder does that refuses a request: its prefiller need not keep the KV."""
+        keys = ("remote_bootstrap_addr", "remote_engine_id", "transfer_id")
+        if params.get("do_remote_prefill") and all(map(params.get, keys)):
+            task = asyncio.create_task(_freed(fetcher, *(params[key] for key in keys)))
+            self._freeing.add(task)
+            task.add_done_callback(self._freeing.discard)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._writers.add(writer)
@@ -82,6 +99,13 @@ class TransferServer:
         finally:
             self._writers.discard(writer)
             writer.close()
+
+
+async def _freed(fetcher: "Fetcher", bootstrap: str, engine_id: str, transfer: str) -> object:
+    try:
+        return await fetcher.fetch(bootstrap, engine_id, transfer)
+    except UnknownEngineError:
+        return None
 
 
 class UnknownEngineError(Exception):
@@ -104,6 +128,7 @@ class Fetcher:
             self._peers[engine_id] = await _query(bootstrap, engine_id)
         address = self._peers[engine_id].removeprefix("tcp://")
         host, _, port = address.rpartition(":")
+        host = host.strip("[]")
         began = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(self._wait):
@@ -152,6 +177,7 @@ async def _query(bootstrap: str, engine_id: str) -> str:
         finally:
             writer.close()
     except (OSError, EOFError) as error:
+        await asyncio.sleep(_UNREACHABLE_SECONDS)
         raise UnknownEngineError(engine_id) from error
     for entry in body.values() if isinstance(body, dict) else ():
         if isinstance(entry, dict) and entry.get("engine_id") == engine_id:

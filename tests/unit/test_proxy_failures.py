@@ -304,7 +304,7 @@ async def test_400_of_the_engine_is_passed_on() -> None:
     async with rig(max_model_len=3) as r:
         reply = await r.complete("one two three")
         assert reply.status == 400
-        assert reply.error["message"] == "the prompt has 3 tokens: too long"
+        assert "contains 3 input tokens" in reply.error["message"]
         assert await r.metric("pd_proxy_requests_total", outcome="client_error") == 1
         assert r.proxy.metrics.retries.values == {}
 
@@ -338,16 +338,16 @@ async def test_client_that_leaves_a_stream() -> None:
 
 
 async def test_slow_client_holds_the_engine_back() -> None:
-    async with rig() as r:
+    # Long events: more than all buffers on the way take.
+    name = "x" * 4000
+    async with rig(served=(name,)) as r:
         client = await Client.open(r.port, limit=1024)
-        # Long events: more than all buffers on the way take.
-        body = completion("p", stream=True, max_tokens=6000, model="x" * 4000)
-        client.post("/v1/completions", body)
+        client.post("/v1/completions", completion("p", stream=True, max_tokens=6000, model=name))
         await client.head()
         decoder = r.decoders[0]
 
         def writable() -> bool:
-            return all(c.writable.is_set() for c in decoder._http.connections)
+            return all(c.writable.is_set() for c in decoder.http.connections)
 
         await until(lambda: not writable())
         assert decoder.running == 1

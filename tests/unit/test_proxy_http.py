@@ -32,9 +32,10 @@ async def raw(r: Rig, data: bytes) -> tuple[int, dict[str, Any], bytes]:
 def post(
     *lines: bytes, body: bytes = BODY, first: bytes = b"POST /v1/completions HTTP/1.1"
 ) -> bytes:
-    return b"\r\n".join((first, *lines)) + b"\r\n\r\n" + body
+    return b"\r\n".join((first, JSON, *lines)) + b"\r\n\r\n" + body
 
 
+JSON = b"content-type: application/json"
 LENGTH = b"content-length: %d" % len(BODY)
 CHUNKED = b"transfer-encoding: chunked"
 CHUNKS = b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)
@@ -326,7 +327,7 @@ async def test_other_paths_go_to_a_decoder(path: str) -> None:
 SERVED = """
 /v1/chat/completions/batch /v1/responses /v1/messages /v1/messages/count_tokens /v1/embeddings
 /v1/audio/transcriptions /v1/audio/translations /v1/score /score /v1/rerank /v2/rerank /rerank?x=1
-/pooling /classify /generative_scoring /tokenize /detokenize
+/pooling /classify /generative_scoring /detokenize
 """
 
 

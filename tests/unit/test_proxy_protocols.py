@@ -236,7 +236,7 @@ async def test_400_of_the_engine_is_passed_on_and_is_no_fallback(connector: str)
     async with rig(connector=connector, max_model_len=3) as r:
         reply = await r.complete("one two three")
         assert reply.status == 400
-        assert reply.error["message"] == "the prompt has 3 tokens: too long"
+        assert "contains 3 input tokens" in reply.error["message"]
         assert fallbacks(r) == {}
         assert r.proxy.metrics.retries.values == {}
 
@@ -344,8 +344,10 @@ async def test_a_models_card_comes_from_a_decoder() -> None:
     async with rig() as r:
         for name in ("tiny", "org/tiny", "org%2Ftiny"):
             reply = await get(r.port, f"/v1/models/{name}")
-            assert reply.status == 200
-            assert reply.json()["id"] == name
+            # vLLM itself has no such path: its own answer comes.
+            assert reply.status == 404
+            assert reply.headers["x-pd-decoder"] == "decoder-0"
+            assert reply.json() == {"detail": "Not Found"}
         for path in (
             "/v1/models/..",
             "/v1/models/a/../../metrics",

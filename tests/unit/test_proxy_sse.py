@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from pd_proxy.errors import ProxyError
 from pd_proxy.sse import EventStream, usage_of
 from pd_proxy.surface import error_events
-from tests.engine_sim import answers
+from tests.engine_sim import shapes
+from tests.engine_sim.answers import Choice
 
 _TEXT = st.text(max_size=12) | st.sampled_from(
     ["data: [DONE]", '"usage":{"completion_tokens":99', '"choices":[]', "\n\n", ": x", "\r\n"]
@@ -45,7 +46,8 @@ def test_counts_do_not_depend_on_the_pieces(
     body["messages" if chat else "prompt"] = []
     # In a chat a part without text is no token, but the last has a finish reason.
     filled = [part or "x" for part in parts]
-    events = answers.events(body, "id", filled, 7)
+    envelope = shapes.Envelope(body, "id")
+    events = [*shapes.events(envelope, [Choice(0, filled, "length")], 7), shapes.DONE]
     data = (b": keep-alive\n\n" if comments else b"").join([b"", *events])
     if crlf:
         data = data.replace(b"\n", b"\r\n")
@@ -89,7 +91,8 @@ def test_error_first() -> None:
 @settings(deadline=None)
 @given(text=st.text() | st.just('"usage":{"completion_tokens":9}'), prompt=st.integers(0, 10**6))
 def test_usage_is_read_from_the_answer_and_not_from_its_text(text: str, prompt: int) -> None:
-    answer = answers.whole({"messages": []}, "id", text, prompt, 5)
+    choice = Choice(0, [text, "", "", "", ""], "length")
+    answer = shapes.whole(shapes.Envelope({"messages": []}, "id"), [choice], prompt)
     assert usage_of(json.dumps(answer, separators=(",", ":")).encode()) == (prompt, 5)
     assert usage_of(json.dumps(answer).encode()) == (prompt, 5)
     del answer["usage"]
