@@ -11,7 +11,7 @@ from pd_proxy import body as bodies
 from pd_proxy import surface
 from pd_proxy.access import Access
 from pd_proxy.access_log import AccessLog
-from pd_proxy.admission import Admission, Claim
+from pd_proxy.admission import Admission, Claim, Ticket
 from pd_proxy.asked import Asked, read_asked
 from pd_proxy.attempt import CLIENT_ERROR, UPSTREAM_ERROR, Context
 from pd_proxy.body import Completion
@@ -147,25 +147,25 @@ class Api:
             completion=completion,
             patience=asked.patience,
         )
-        return await self._in_turn(job, asked) if load else await self._dispatcher.run(job)
-
-    async def _in_turn(self, job: Job, asked: Asked) -> str:
-        """Wait for the request's turn, then answer it."""
-        ticket = self._admission.enter_at_once()
-        if ticket is None:
-            claim = Claim(
-                flow=self._flow(job.call),
-                priority=asked.priority,
-                tokens=cost(job.measure.size),
-                prefill=self._dispatcher.wants_prefill(job.completion),
-                patience=asked.patience,
-            )
-            ticket = await self._admission.enter(claim)
+        if not load:
+            return await self._dispatcher.run(job)
+        ticket = self._admission.enter_at_once() or await self._wait(job, asked)
         try:
-            job.measure.turn(ticket, self._context.now())
+            measure.turn(ticket, self._context.now())
             return await self._dispatcher.run(job)
         finally:
             ticket.close()
+
+    async def _wait(self, job: Job, asked: Asked) -> Ticket:
+        """Wait for the request's turn."""
+        claim = Claim(
+            flow=self._flow(job.call),
+            priority=asked.priority,
+            tokens=cost(job.measure.size),
+            prefill=self._dispatcher.wants_prefill(job.completion),
+            patience=asked.patience,
+        )
+        return await self._admission.enter(claim)
 
     def _flow(self, call: Call) -> object:
         """Whose share a request counts to: who cannot be told apart by keys is by address."""

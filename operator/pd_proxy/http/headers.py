@@ -47,6 +47,12 @@ _INTERNAL: Final = b"x-pd-"
 _STEERING: Final = (_INTERNAL, b"x-amzn-sagemaker-")
 """Beginnings of names; by SageMaker's vLLM would take other models and adapters."""
 
+_ALWAYS: Final = 1
+_A_KEY: Final = 2
+_MOST_NAMES: Final = 512
+_LONGEST_NAME: Final = 64
+_dropped: Final[dict[bytes, int]] = {}
+
 
 def find(headers: Headers, name: bytes) -> bytes | None:
     """The first value of the name."""
@@ -64,14 +70,26 @@ def to_engine(headers: Headers, keys: bool = True) -> bytes:
     lines = []
     named = _named(headers)
     for name, value in headers:
-        # Some servers take one for the other.
-        known = name.replace(b"_", b"-") if b"_" in name else name
-        if known in _NOT_FROM_CLIENTS or name in named or known.startswith(_STEERING):
-            continue
-        if not keys and known in _KEYS:
+        dropped = _dropped.get(name)
+        if dropped is None:
+            dropped = _judge(name)
+        if dropped & _ALWAYS or (dropped and not keys) or name in named:
             continue
         lines.append(b"%b: %b\r\n" % (name, value))
     return b"".join(lines)
+
+
+def _judge(name: bytes) -> int:
+    """What is dropped of a client's headers by its name; remembered, for most come again."""
+    # Some servers take one for the other.
+    known = name.replace(b"_", b"-")
+    if known in _NOT_FROM_CLIENTS or known.startswith(_STEERING):
+        dropped = _ALWAYS
+    else:
+        dropped = _A_KEY if known in _KEYS else 0
+    if len(_dropped) < _MOST_NAMES and len(name) <= _LONGEST_NAME:
+        _dropped[name] = dropped
+    return dropped
 
 
 def to_client(headers: Headers) -> bytes:
