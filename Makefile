@@ -45,7 +45,7 @@ cluster-down: setup ## Stop the local Kubernetes and remove what it left.
 cluster-status: setup ## Tell what of the local Kubernetes runs.
 	@$(PYTHON) -m tests.cluster status
 
-demo: setup ## From nothing to a first token through a prefill/decode pair.
+demo: setup ## From nothing to a first token through a prefill/decode pair (ENGINE=sim: simulated).
 	@$(PYTHON) -m demo
 
 demo-stop: setup ## Remove what the demo made, and stop the cluster.

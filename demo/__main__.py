@@ -21,21 +21,24 @@ WHO: Final = "demo"
 NAMESPACE: Final = "pd-demo"
 SYSTEM: Final = "pd-system"
 NAME: Final = "tiny"
+ENGINES: Final = {"cpu": "engine-cpu", "sim": "engine-sim"}
+"""Images by the value of ENGINE: a real vLLM, or one that only simulates it."""
 EXAMPLE: Final = REPOSITORY / "crds" / "examples" / "tiny-cpu.yaml"
 
 
 def start() -> int:
     """From nothing to a first token; 0 only where the KV cache was seen to move."""
     begin = time.monotonic()
+    engine = _engine()
     with stage(WHO, "cluster"):
         cluster.up()
     with stage(WHO, "images"):
-        references = images.load()
+        references = images.load(["operator", "proxy", "mooncake", engine])
     kube = Kube()
     with stage(WHO, "operator by Helm"):
         _install(kube, references)
     with stage(WHO, f"kubectl apply -f {EXAMPLE.relative_to(REPOSITORY)}"):
-        _apply(kube, references)
+        _apply(kube, references[engine])
     with stage(WHO, "prefill/decode pair"):
         wait_ready(kube, NAME, NAMESPACE, timeout=300, say=lambda text: say(WHO, text))
     good = _show(kube)
@@ -60,12 +63,19 @@ def _install(kube: Kube, references: dict[str, str]) -> None:
     )
 
 
-def _apply(kube: Kube, references: dict[str, str]) -> None:
+def _engine() -> str:
+    chosen = os.environ.get("ENGINE") or "cpu"
+    if chosen not in ENGINES:
+        raise UserError(f"ENGINE={chosen!r}: one of {', '.join(ENGINES)}")
+    return ENGINES[chosen]
+
+
+def _apply(kube: Kube, image: str) -> None:
     if kube.find("namespace", NAMESPACE, "default") is None:
         kube.kubectl("create", "namespace", NAMESPACE)
     manifest = example("tiny-cpu")
     # The node holds the image under the tag of its content.
-    manifest["spec"]["engine"]["image"] = references["engine-cpu"]
+    manifest["spec"]["engine"]["image"] = image
     kube.apply(manifest, NAMESPACE)
 
 

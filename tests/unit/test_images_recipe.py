@@ -92,7 +92,7 @@ def test_images_on_the_base_change_with_it(tree: Path) -> None:
     _write("images/base/packages.txt", "more")(tree)
     after = making.references(debian=True, root=tree)
     changed = {name for name in before if before[name] != after[name]}
-    assert changed == {"base", "operator", "proxy", "mooncake", "engine-cpu"}
+    assert changed == {"base", "operator", "proxy", "mooncake", "engine-cpu", "engine-sim"}
 
 
 def test_docker_takes_the_dockerfiles_own_base() -> None:

@@ -18,7 +18,7 @@ from tools.stages import UserError, say, stage
 
 WHO: Final = "images"
 NAMES: Final = tuple(RECIPES)
-IN_PODS: Final = ("operator", "proxy", "mooncake", "engine-cpu")
+IN_PODS: Final = ("operator", "proxy", "mooncake", "engine-cpu", "engine-sim")
 """Images that pods of the project run."""
 
 _LIST: Final = BUILD / "images.json"

@@ -44,6 +44,10 @@ RECIPES: Final[Mapping[str, Recipe]] = {
         _python("proxy", "pd_shared", "pd_proxy"),
         _python("mooncake"),
         _python("engine-cpu", space=6 << 30),
+        Recipe(
+            "engine-sim",
+            ("images/engine-sim", "images/system.sh", "operator/pd_shared", "tests/engine_sim"),
+        ),
     )
 }
 
