@@ -2,7 +2,7 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .PHONY: help setup test lint unit e2e generate format images cluster-up cluster-down cluster-status \
-	demo demo-stop bench-reconcile bench-proxy bench-autoscale
+	demo demo-stop bench-reconcile bench-proxy bench-autoscale bench-soak
 PYTHON := .venv/bin/python
 
 help: ## This list.
@@ -59,3 +59,6 @@ bench-proxy: setup ## The proxy beside vllm-router; writes build/bench/proxy.jso
 
 bench-autoscale: setup ## Autoscaling policies in simulation (ARGS="--trace sg --startup 120"); build/bench/autoscale.json.
 	@PYTHONPATH=operator:. $(PYTHON) -m tests.bench.bench_autoscale $(ARGS)
+
+bench-soak: setup ## 200,000 requests under churning engines, 10,000 slow streams; writes build/bench/soak.json.
+	@$(PYTHON) -m tests.bench.soak
