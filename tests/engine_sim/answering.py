@@ -184,17 +184,18 @@ class Answering:
             steps = max((len(choice.tokens) for choice in choices), default=0)
             await self._stream(shapes.events(to, choices, prompt), steps)
         else:
-            for _ in range(max((len(choice.tokens) for choice in choices), default=0)):
-                if engine.pace is not None and engine.pace.decode(1):
+            slow = engine.pace is not None and engine.pace.decode(1) > 0
+            for number in range(max((len(choice.tokens) for choice in choices), default=0)):
+                if slow:
                     await engine.batch.step()
-                self._token()
+                self._token(number)
             self._response.send(200, shapes.whole(to, choices, prompt, told))
         self._count(choices, prompt, answers.asked(body))
 
-    def _token(self) -> None:
-        """A step's tokens are there."""
+    def _token(self, number: int) -> None:
+        """A step's tokens are there; the first one came with the prefill."""
         at = now()
-        if self._last > self._first:
+        if number:
             self._engine.counts.observe("inter_token_latency_seconds", at - self._last)
         self._last = at
 
@@ -217,7 +218,7 @@ class Answering:
             await response.chunk(event)
             if index < steps:
                 await engine.batch.step()
-                self._token()
+                self._token(index)
         if faults.lost_after_done:
             response.reset()
             return
