@@ -95,9 +95,8 @@ def _chat_choice(body: dict[str, Any], choice: Choice) -> dict[str, Any]:
 
 
 def _finish(body: dict[str, Any], choice: Choice) -> str:
-    if answers.called_tool(body) is None:
-        return choice.finish
-    return "stop" if isinstance(body["tool_choice"], dict) else "tool_calls"
+    called = body.get("tool_choice") == "required" and answers.called_tool(body) is not None
+    return "tool_calls" if called and choice.finish == "stop" else choice.finish
 
 
 def _call_id(choice: Choice) -> str:
