@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from pd_shared import labels
-from tests.engine_sim import Engine, answers
+from tests.engine_sim import answers
 from tests.engine_sim.client import Client, Reply
 from tests.engine_sim.rig import Rig, completion, rig, until
 
@@ -403,85 +402,3 @@ async def test_two_hundred_streams_at_once() -> None:
         )
         assert all(right(x, p, 20) for x, p in zip(replies, prompts, strict=True))
         await until(lambda: quiet(r))
-
-
-@pytest.mark.parametrize(
-    ("seed", "connector"),
-    [
-        *((seed, labels.MOONCAKE_CONNECTOR) for seed in range(4)),
-        (4, labels.NIXL),
-        (5, labels.NIXL),
-        (6, labels.MOONCAKE_STORE),
-        (7, labels.COLOCATED),
-    ],
-)
-async def test_any_mixture_of_faults_ends_each_request_once(seed: int, connector: str) -> None:
-    """Full and right, or one well-formed error: never a hang, never another's answer."""
-    import random
-
-    dice = random.Random(seed)
-    seconds = {"prefill": 0.5, "firstToken": 2.0, "betweenTokens": 0.5, "bootstrap": 0.3}
-    async with rig(
-        prefillers=2, decoders=2, seconds=seconds, per_token=0.001, connector=connector
-    ) as r:
-        engines = [*r.prefillers, *r.decoders]
-        stop = asyncio.Event()
-
-        async def trouble() -> None:
-            number = 1
-            while not stop.is_set():
-                engine = dice.choice(engines)
-                number += 1
-                await _strike(r, engine, dice, number)
-                await asyncio.sleep(0.02)
-
-        making = asyncio.create_task(trouble())
-        prompts = [f"p{i}" for i in range(80)]
-        asking = []
-        for prompt in prompts:
-            asking.append(asyncio.create_task(r.complete(prompt, stream=dice.random() < 0.5)))
-            await asyncio.sleep(0.005)
-        replies = await asyncio.gather(*asking)
-        stop.set()
-        await making
-        for reply, prompt in zip(replies, prompts, strict=True):
-            assert _well_ended(reply, prompt), (prompt, reply)
-        await until(lambda: quiet(r))
-        assert r.proxy.metrics.internal_errors == 0
-
-
-async def _strike(r: Rig, engine: Engine, dice: Any, number: int) -> None:
-    faults = engine.faults
-    fault = dice.choice(("restart", "reset", "500", "die", "hang", "garbage", "heal", "heal"))
-    faults.hang = False
-    faults.die_after_tokens = None
-    if fault == "restart":
-        await engine.restart()
-        if dice.random() < 0.5:
-            r.update(engine, incarnation=str(number))
-    elif fault == "reset":
-        faults.reset_times = 2
-    elif fault == "500":
-        faults.status_times = 2
-    elif fault == "die":
-        faults.die_after_tokens = dice.randrange(4)
-    elif fault == "hang":
-        faults.hang = True
-    elif fault == "garbage" and engine.tier == "prefiller":
-        faults.garbage_times = 1
-
-
-def _well_ended(reply: Reply, prompt: str) -> bool:
-    if not reply.whole:
-        return False
-    if reply.status != 200:
-        return reply.status in (500, 502, 503, 504) and "message" in reply.error
-    parts = answers.tokens(prompt, 4)
-    if reply.headers["content-type"].startswith("text/event-stream"):
-        *events, last = reply.events()
-        if "error" in last:
-            got = [e["choices"][0]["text"] for e in events]
-            return got == parts[: len(got)] and not any(
-                e["choices"][0]["finish_reason"] for e in events[:-1]
-            )
-    return reply.text() == "".join(parts)
