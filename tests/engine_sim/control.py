@@ -51,7 +51,7 @@ async def serve(engine: Engine, request: Request, response: Response) -> None:
         response.send(200, {})
         await asyncio.sleep(0)
         if what == "forget":
-            engine.store.held.clear()
+            engine.store.forget()
         elif what == "die":
             asyncio.get_running_loop().call_later(0.05, os._exit, _KILLED)
         else:

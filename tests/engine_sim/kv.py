@@ -22,27 +22,40 @@ class Store:
     expired: int = 0
     fetched: int = 0
     _arrived: dict[str, asyncio.Event] = field(default_factory=dict)
+    """Of transfers that a decoder waits for."""
+    _timers: dict[str, asyncio.TimerHandle] = field(default_factory=dict)
 
     def hold(self, transfer: str, prompt: str) -> None:
         """Keep the KV of a prompt until it is fetched, or for the abort timeout."""
         self.held[transfer] = prompt
-        self._event(transfer).set()
-        asyncio.get_running_loop().call_later(self.abort_seconds, self._expire, transfer)
+        if transfer in self._arrived:
+            self._arrived[transfer].set()
+        later = asyncio.get_running_loop().call_later(self.abort_seconds, self._expire, transfer)
+        self._timers[transfer] = later
+
+    def forget(self) -> None:
+        """Lose all KV."""
+        self.held.clear()
 
     def _expire(self, transfer: str) -> None:
+        del self._timers[transfer]
         if self.held.pop(transfer, None) is not None:
             self.expired += 1
 
-    def _event(self, transfer: str) -> asyncio.Event:
-        return self._arrived.setdefault(transfer, asyncio.Event())
-
     async def fetch(self, transfer: str) -> str | None:
         """The prompt whose KV this is, once it is there; None after the abort timeout."""
-        try:
-            async with asyncio.timeout(self.abort_seconds):
-                await self._event(transfer).wait()
-        except TimeoutError:
-            return None
+        if transfer not in self._timers:
+            arrived = self._arrived.setdefault(transfer, asyncio.Event())
+            try:
+                async with asyncio.timeout(self.abort_seconds):
+                    await arrived.wait()
+            except TimeoutError:
+                return None
+            finally:
+                self._arrived.pop(transfer, None)
+        timer = self._timers.pop(transfer, None)
+        if timer is not None:
+            timer.cancel()
         self.fetched += 1
         return self.held.pop(transfer, None)
 

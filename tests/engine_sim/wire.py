@@ -153,10 +153,17 @@ class HttpServer:
                 return
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            making = loop.connect_accepted_socket(lambda: _Connection(self), accepted)
-            task = loop.create_task(making)
+            task = loop.create_task(self._take(accepted))
             self._accepting.add(task)
             task.add_done_callback(self._accepting.discard)
+
+    async def _take(self, accepted: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.connect_accepted_socket(lambda: _Connection(self), accepted)
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
 
     def stop(self) -> None:
         """Listen no more; cut every connection."""

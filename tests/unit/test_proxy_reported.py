@@ -203,7 +203,7 @@ async def test_lost_kv_is_computed_again() -> None:
         r.decoders[0].faults.slow_kv = 0.05
         asking = asyncio.create_task(r.complete("p"))
         await until(lambda: r.prefillers[0].store.held)
-        r.prefillers[0].store.held.clear()
+        r.prefillers[0].store.forget()
         assert right(await asking, "p")
 
 
@@ -214,7 +214,7 @@ async def test_a_load_that_fails_by_policy_is_dispatched_again() -> None:
         r.decoders[0].faults.slow_kv = 0.02
         asking = asyncio.create_task(r.complete("p"))
         await until(lambda: r.prefillers[0].store.held)
-        r.prefillers[0].store.held.clear()
+        r.prefillers[0].store.forget()
         r.decoders[0].faults.slow_kv = 0.0
         assert right(await asking, "p")
         assert retries(r) == 1

@@ -54,7 +54,7 @@ class Fault:
             new = [pod for pod in pods if pod.uid == engine.name]
             r.proxy.backends.update([*r.pods(), *new])
         elif self.kind == "loses its KV":
-            engine.store.held.clear()
+            engine.store.forget()
         elif self.kind == "healed":
             engine.faults = Faults()
         elif self.kind in ("hang", "bootstrap_down", "params_missing", "cut_event"):
