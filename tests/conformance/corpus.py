@@ -33,6 +33,8 @@ def _chat(**more: Any) -> tuple[str, bytes]:
     return CHAT, json.dumps({k: v for k, v in body.items() if v is not None}).encode()
 
 
+_SAMPLED: Final = {"temperature": 1, "seed": 3}
+"""Of several answers: greedy ones vLLM refuses."""
 _USAGE: Final = {"stream": True, "stream_options": {"include_usage": True}}
 _EACH: Final = {
     "stream": True,
@@ -48,8 +50,8 @@ ANSWERED: Final[dict[str, tuple[str, bytes]]] = {
     "completion, stream with usage in each event": _completion(**_EACH),
     "completion without max_tokens": _completion(max_tokens=None),
     "completion, no model": _completion(model=None),
-    "completion, n": _completion(n=3),
-    "completion, n, stream": _completion(n=3, stream=True),
+    "completion, n": _completion(n=3, **_SAMPLED),
+    "completion, n, stream": _completion(n=3, stream=True, **_SAMPLED),
     "completion, logprobs": _completion(logprobs=3),
     "completion, logprobs, stream": _completion(logprobs=3, stream=True),
     "completion, echo": _completion(echo=True),
@@ -78,8 +80,8 @@ ANSWERED: Final[dict[str, tuple[str, bytes]]] = {
     "chat, stream with usage": _chat(**_USAGE),
     "chat, stream with usage in each event": _chat(**_EACH),
     "chat, max_completion_tokens": _chat(max_tokens=None, max_completion_tokens=4),
-    "chat, n": _chat(n=2),
-    "chat, n, stream": _chat(n=2, stream=True),
+    "chat, n": _chat(n=2, **_SAMPLED),
+    "chat, n, stream": _chat(n=2, stream=True, **_SAMPLED),
     "chat, logprobs": _chat(logprobs=True, top_logprobs=2),
     "chat, logprobs, stream": _chat(logprobs=True, top_logprobs=2, stream=True),
     "chat of several turns": _chat(
@@ -91,7 +93,7 @@ ANSWERED: Final[dict[str, tuple[str, bytes]]] = {
         ]
     ),
 }
-"""Greedy, so that two engines answer alike."""
+"""Greedy or with a seed, so that two engines answer alike."""
 
 TOOLS: Final[dict[str, tuple[str, bytes]]] = {
     "tool, named": _chat(
@@ -107,6 +109,7 @@ TOOLS: Final[dict[str, tuple[str, bytes]]] = {
 }
 
 REFUSED: Final[dict[str, tuple[str, bytes]]] = {
+    "several greedy answers": _completion(n=2),
     "no prompt": _completion(prompt=None),
     "empty prompt": _completion(prompt=""),
     "no messages": _chat(messages=None),

@@ -214,6 +214,7 @@ def check_errors(pair: Pair) -> None:
         (CHAT, bare, 400, "Bad Request", ("body.messages",)),
         (COMPLETIONS, {**good, "max_tokens": "x"}, 400, "Bad Request", ("body.max_tokens",)),
         (COMPLETIONS, {**good, "max_tokens": 0}, 400, "BadRequestError", ("max_tokens",)),
+        (COMPLETIONS, {**good, "n": 2}, 400, "BadRequestError", (None,)),
         (COMPLETIONS, {**good, "model": "no"}, 404, "NotFoundError", ("model",)),
         (CHAT, {**chat(pair), "model": "no"}, 404, "NotFoundError", ("model",)),
         (COMPLETIONS, {**good, "stream_options": {"include_usage": True}}, 400, "Bad Request",

@@ -60,6 +60,9 @@ def check(body: dict[str, Any], chat: bool, served: tuple[str, ...]) -> None:
     most = answers.asked(body)
     if most is not None and most < 1:
         raise RefusedError(400, f"max_tokens must be at least 1, got {most}.", param="max_tokens")
+    several = int(body.get("n") or 1)
+    if several > 1 and body.get("temperature") == 0:
+        raise RefusedError(400, f"n must be 1 when using greedy sampling, got {several}.")
 
 
 def check_length(length: int, max_model_len: int) -> None:
