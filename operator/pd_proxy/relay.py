@@ -225,6 +225,8 @@ class Relay:
         status = self._status
         if status >= 500 or self._events is not None:
             attempt.decoder.failed(self._context.now(), grave=False)
+            if self._events is not None and not self._events.done:
+                body += (b"" if body.endswith(b"\n\n") else b"\n\n") + b"data: [DONE]\n\n"
             answer = Answer(status, self._headers, body)
             reason = f"decode_status_{status}" if status >= 500 else "decode_error"
             attempt.fail(Failure(reason, attempt.decoder, answer))

@@ -6,7 +6,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.engine_sim.client import Client
@@ -147,6 +147,7 @@ EVENT: Final = st.sampled_from(
         max_size=6,
     )
 )
+@example(streams=[([b'data: {"error":{"message":"x"}}\n\n'], "end")])
 def test_any_stream_of_an_engine_ends(streams: list[tuple[list[bytes], str]]) -> None:
     async def work(r: Rig) -> None:
         (decoder,) = r.decoders
