@@ -10,9 +10,13 @@ from typing import NoReturn
 
 from pd_launch.check import preflight
 from pd_launch.launch import launch
+from pd_launch.model import download_all, wait
 from pd_launch.options import launch_options
 
-_USAGE = "usage: pd_launch launch [options] -- COMMAND… | preflight [options]"
+_USAGE = (
+    "usage: pd_launch launch [options] -- COMMAND… | preflight [options] | download [options]"
+    " | wait-for-model [options]"
+)
 
 
 def main(arguments: Sequence[str]) -> NoReturn:
@@ -22,6 +26,10 @@ def main(arguments: Sequence[str]) -> NoReturn:
         _leave(asyncio.new_event_loop().run_until_complete(launch(launch_options(rest))))
     if mode == "preflight":
         _leave(preflight(rest))
+    if mode == "download":
+        _leave(download_all(rest))
+    if mode == "wait-for-model":
+        _leave(wait(rest))
     sys.exit(_USAGE)
 
 

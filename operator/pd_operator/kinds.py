@@ -40,6 +40,7 @@ SERVICE: Final = Kind("v1", "Service", "services")
 DISRUPTION_BUDGET: Final = Kind("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets")
 NETWORK_POLICY: Final = Kind("networking.k8s.io/v1", "NetworkPolicy", "networkpolicies")
 DEPLOYMENT: Final = Kind("apps/v1", "Deployment", "deployments")
+JOB: Final = Kind("batch/v1", "Job", "jobs")
 STATEFUL_SET: Final = Kind("apps/v1", "StatefulSet", "statefulsets")
 POD: Final = Kind("v1", "Pod", "pods")
 EVENT: Final = Kind("v1", "Event", "events")
@@ -54,6 +55,7 @@ CHILDREN: Final = (
     DISRUPTION_BUDGET,
     NETWORK_POLICY,
     DEPLOYMENT,
+    JOB,
     STATEFUL_SET,
 )
 """Every kind of child; only these are ever applied or pruned."""

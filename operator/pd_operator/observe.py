@@ -115,6 +115,27 @@ class DeploymentView:
         return self.observed and self.ready >= self.replicas and self.updated >= self.replicas
 
 
+class JobState(StrEnum):
+    """How far a Job is."""
+
+    ACTIVE = "Active"
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True)
+class JobView:
+    """A Job child."""
+
+    name: str
+    component: str
+    state: JobState
+    attempts: int
+    """Pods of it that failed."""
+    message: str = ""
+    """Of its condition Failed."""
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """What exists for one PDDeployment."""
@@ -123,6 +144,7 @@ class Snapshot:
     children: Mapping[Identity, Child]
     stateful_sets: tuple[StatefulSetView, ...] = ()
     deployments: tuple[DeploymentView, ...] = ()
+    jobs: tuple[JobView, ...] = ()
     pods: tuple[PodView, ...] = ()
     complaints: Mapping[str, str] = field(default_factory=dict)
     """Why pods of a StatefulSet could not be created, by its name."""
@@ -204,7 +226,8 @@ def observe(
     ours = [c for c in found if c.ownership is Ownership.OURS]
     raw = [c for c in ours if c.ref.kind == kinds.STATEFUL_SET]
     deployments = tuple(_deployment(c) for c in ours if c.ref.kind == kinds.DEPLOYMENT)
-    owners = {c.ref.uid for c in raw}
+    jobs = [c for c in ours if c.ref.kind == kinds.JOB]
+    owners = {c.ref.uid for c in (*raw, *jobs)}
     names = {d.name for d in deployments}
     views = tuple(view(pod) for pod in pods if _is_our_pod(pod, owners, names))
     sets = tuple(_stateful_set(c, views) for c in raw)
@@ -213,19 +236,20 @@ def observe(
         children={(c.ref.kind.name, c.ref.name): c for c in found},
         stateful_sets=sets,
         deployments=deployments,
+        jobs=tuple(_job(c) for c in jobs),
         pods=views,
         complaints=_complaints(sets, events),
     )
 
 
-def _is_our_pod(pod: Manifest, stateful_sets: set[str], deployments: set[str]) -> bool:
+def _is_our_pod(pod: Manifest, owners: set[str], deployments: set[str]) -> bool:
     reference = controller(pod)
     if reference is None:
         return False
     if reference["kind"] == "ReplicaSet":
         # ReplicaSets are not listed: theirs is `<deployment>-<hash without a dash>`.
         return reference["name"].rpartition("-")[0] in deployments
-    return reference["uid"] in stateful_sets
+    return reference["uid"] in owners
 
 
 def _observed(manifest: Manifest) -> bool:
@@ -278,6 +302,20 @@ def _deployment(found: Child) -> DeploymentView:
         updated=status.get("updatedReplicas", 0),
         observed=_observed(found.manifest),
         problem=failure,
+    )
+
+
+def _job(found: Child) -> JobView:
+    metadata, status = found.manifest["metadata"], found.manifest.get("status", {})
+    true = {c["type"]: c for c in status.get("conditions", ()) if c["status"] == "True"}
+    failed = true.get("Failed") or true.get("FailureTarget")
+    state = JobState.FAILED if failed else JobState.ACTIVE
+    return JobView(
+        name=metadata["name"],
+        component=(metadata.get("labels") or {}).get(labels.COMPONENT, ""),
+        state=JobState.COMPLETE if "Complete" in true else state,
+        attempts=status.get("failed", 0),
+        message=(failed or {}).get("message", ""),
     )
 
 

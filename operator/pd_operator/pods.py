@@ -37,6 +37,9 @@ class PodView:
     node: str = ""
     preflight: PreflightResult | None = None
     """What its RDMA preflight found last."""
+    ended: bool = False
+    """Whether it failed as a whole, and nothing of it runs any more."""
+    created: str = ""
 
 
 def view(pod: Mapping[str, Any]) -> PodView:
@@ -58,6 +61,8 @@ def view(pod: Mapping[str, Any]) -> PodView:
         failure=None if ready else _failure(status, conditions),
         node=pod.get("spec", {}).get("nodeName", ""),
         preflight=_preflight(status),
+        ended=status.get("phase") == "Failed",
+        created=metadata.get("creationTimestamp", ""),
         owner=next((r["name"] for r in references if r.get("controller")), ""),
     )
 

@@ -53,6 +53,8 @@ MOONCAKE: Final = "mooncake"
 STORE_POOL: Final = "store"
 """Pods that give Mooncake Store their memory."""
 LMCACHE_SERVER: Final = "lmcache"
+MODEL: Final = "model"
+"""The Job that downloads the model, and its pods."""
 ENGINE: Final = "engine"
 """Component of children that both tiers share (ServiceAccount, engine ConfigMap)."""
 

@@ -38,6 +38,12 @@ def test_examples(kube: Kube, crd: str, path: Path) -> None:
         {"autoscaling": {"mode": "Auto", "slo": {"ttft": "500ms"}, "decode": {"max": 4}}},
         {"engine": {"image": "a@sha256:0", "args": ["--porter", "--hostess=1", "x.--port"]}},
         {"model": {"id": "m", "source": {"huggingFace": {"tokenSecret": {"name": "hf"}}}}},
+        {
+            "model": {
+                "id": "m",
+                "source": {"huggingFace": {"cache": {"claimName": "c", "path": "a/b"}}},
+            }
+        },
         {"model": {"id": "m", "source": {"pvc": {"claimName": "c", "path": "a/b"}}}},
     ],
     ids=str,

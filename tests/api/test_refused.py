@@ -75,6 +75,31 @@ CASES: list[tuple[str, Any, tuple[str, ...]]] = [
         {"image": "a", "path": "../x"},
         ("spec.model.source.oci.path", "should match"),
     ),
+    (
+        "spec.model.source.huggingFace.cache",
+        {},
+        ("spec.model.source.huggingFace.cache.claimName", "Required"),
+    ),
+    (
+        "spec.model.source.huggingFace.cache",
+        {"claimName": "hub", "path": "../a"},
+        ("spec.model.source.huggingFace.cache.path", "should match"),
+    ),
+    (
+        "spec.model.source.huggingFace.cache",
+        {"claimName": "Hub_1"},
+        ("spec.model.source.huggingFace.cache.claimName", "should match"),
+    ),
+    (
+        "spec.model.source.huggingFace.cache",
+        {"claimName": "hub", "ignore": ["a b"]},
+        ("spec.model.source.huggingFace.cache.ignore[0]", "should match"),
+    ),
+    (
+        "spec.model.source.huggingFace.cache",
+        {"claimName": "hub", "ignore": ["a"] * 17},
+        ("spec.model.source.huggingFace.cache.ignore", "at most 16"),
+    ),
     ("spec.model.source.s3", {}, ('unknown field "spec.model.source.s3"',)),
     ("spec.model.source.pvc", {}, ("spec.model.source.pvc.claimName", "Required")),
     (

@@ -190,6 +190,9 @@ TWO_VALUES: dict[str, tuple[Any, Any]] = {
     "model.source.huggingFace.revision": ("a", "b"),
     "model.source.huggingFace.tokenSecret.name": ("a", "b"),
     "model.source.huggingFace.tokenSecret.key": ("a", "b"),
+    "model.source.huggingFace.cache.claimName": ("a", "b"),
+    "model.source.huggingFace.cache.path": ("a", "b"),
+    "model.source.huggingFace.cache.ignore.*": (["a"], ["b"]),
     "model.source.pvc.claimName": ("a", "b"),
     "model.source.pvc.path": ("a", "b"),
     "model.source.local.path": ("/a", "/b"),
@@ -316,6 +319,12 @@ NEEDED: dict[str, dict[str, Any]] = {
     "model.source.huggingFace.tokenSecret.key": at(
         "model.source.huggingFace.tokenSecret.name", "hf"
     ),
+    **{
+        f"model.source.huggingFace.cache.{key}": at(
+            "model.source.huggingFace.cache.claimName", "hub"
+        )
+        for key in ("path", "ignore.*")
+    },
     "model.source.pvc.path": at("model.source.pvc.claimName", "models"),
     "placement.gang.scheduler": at("placement.gang.queue", "a"),
     "placement.gang.queue": at("placement.gang.scheduler", "Kueue"),

@@ -129,6 +129,7 @@ def test_operator_may_do_this_and_no_more() -> None:
         "apps/deployments": CHILD,
         "apps/statefulsets": CHILD,
         "networking.k8s.io/networkpolicies": CHILD,
+        "batch/jobs": CHILD,
         "policy/poddisruptionbudgets": CHILD,
         "rbac.authorization.k8s.io/rolebindings": CHILD,
         "rbac.authorization.k8s.io/roles": CHILD,

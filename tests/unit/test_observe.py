@@ -139,7 +139,10 @@ def test_a_deployment_of_an_older_template_is_not_complete() -> None:
 
 def test_every_kind_of_child_is_known() -> None:
     kinds_built = {
-        m["kind"] for m in everything(wanted({"mooncake": {"store": {"enabled": True}}}))
+        m["kind"]
+        for m in everything(
+            wanted({"model": {"id": "a", "source": {"huggingFace": {"cache": {"claimName": "c"}}}}})
+        )
     }
     assert kinds_built == {kind.name for kind in kinds.CHILDREN}
 

@@ -34,10 +34,10 @@ def test_every_condition_is_of_the_generation_seen() -> None:
 
 def test_conditions_that_do_not_apply_are_absent() -> None:
     kinds = {c["type"] for c in compose.status(facts(), NOW)["conditions"]}
-    assert kinds == set(conditions.ORDER) - {"KVStoreReady", "RDMAReady", "SLOMet"}
+    assert kinds == set(conditions.ORDER) - {"ModelReady", "KVStoreReady", "RDMAReady", "SLOMet"}
     store = {"mooncake": {"store": {"enabled": True, "segmentSize": "64Mi"}}}
     kinds = {c["type"] for c in compose.status(facts(spec={**AUTO, **store}), NOW)["conditions"]}
-    assert kinds == set(conditions.ORDER) - {"RDMAReady"}
+    assert kinds == set(conditions.ORDER) - {"ModelReady", "RDMAReady"}
 
 
 def test_a_start_is_told_with_counts() -> None:

@@ -21,7 +21,9 @@ def test_ready_without_prefillers_and_without_conditions_of_what_is_not_used() -
     assert told("Ready", seen) == ("True", "Ready")
     assert told("Progressing", seen) == ("False", "Complete")
     kinds = {c["type"] for c in compose.status(seen, NOW)["conditions"]}
-    unused = {"PrefillReady", "KVTransferVerified", "KVStoreReady", "RDMAReady", "SLOMet"}
+    unused = {
+        "ModelReady", "PrefillReady", "KVTransferVerified", "KVStoreReady", "RDMAReady", "SLOMet",
+    }  # fmt: skip
     assert kinds == set(conditions.ORDER) - unused
 
 

@@ -25,8 +25,37 @@ class SecretKey(ApiModel):
     """Key within the Secret. Default: `token`. Becomes: `secretKeyRef.key`."""
 
 
+Pattern = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[-A-Za-z0-9_.*?/]+$")]
+"""A shell-like pattern of paths in a repository."""
+
+
+class CacheSpec(ApiModel):
+    """A PersistentVolumeClaim that keeps repositories of the hub: a Job downloads each once, with
+    `engine.env`, where decoders run; engines of both tiers mount it read only and do not reach the
+    hub. It may be shared by several PDDeployments, and be a cache of the hub (HF_HOME) already."""
+
+    claim_name: DnsSubdomain
+    """Name of the claim, which must be ReadWriteMany where pods are on several nodes.
+
+    Becomes: the volume of the Job `<name>-model-<hash>`, and one at `/mnt/model`, read only, in the
+    engines.
+    """
+    path: FolderInVolume = ""
+    """Folder of the cache in the volume, without a leading slash. Default: the volume's root.
+
+    Becomes: `HF_HOME` of the Job, and the first argument of `vllm serve`,
+    `/mnt/model/<path>/pd-operator/<hash>`.
+    """
+    ignore: Annotated[tuple[Pattern, ...], Field(max_length=16)] = ()
+    """Patterns of files that are not downloaded, such as `original/*`. Default: none.
+
+    Becomes: `ignore_patterns` of the download.
+    """
+
+
 class HuggingFaceSource(ApiModel):
-    """Weights from the Hugging Face hub, downloaded by the engine at start."""
+    """Weights from the Hugging Face hub: downloaded by each engine at its start, or once into a
+    cache."""
 
     revision: (
         Annotated[
@@ -34,12 +63,17 @@ class HuggingFaceSource(ApiModel):
         ]
         | None
     ) = None
-    """Branch, tag or commit. Default: the repository's default branch. Becomes: `--revision`."""
+    """Branch, tag or commit. Default: the repository's default branch.
+
+    Becomes: `--revision`; with `cache` the revision that is downloaded.
+    """
     token_secret: SecretKey | None = None
     """Secret with the access token of a gated repository.
 
-    Becomes: the variable `HF_TOKEN` of the engines.
+    Becomes: the variable `HF_TOKEN` of the engines; with `cache` of the download Job alone.
     """
+    cache: CacheSpec | None = None
+    """Where weights are kept between starts. Default: nowhere, each engine downloads them."""
 
 
 class PvcSource(ApiModel):
@@ -115,7 +149,7 @@ class ModelSpec(ApiModel):
     ]
     """Hugging Face repository (`org/name`), or a plain name where the source is another one.
 
-    Becomes: the first argument of `vllm serve` where the source is Hugging Face.
+    Becomes: the first argument of `vllm serve` where the source is Hugging Face without a cache.
     """
     served_name: (
         Annotated[

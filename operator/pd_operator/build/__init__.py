@@ -12,6 +12,7 @@ from pd_operator.build.launcher import launcher_config_map
 from pd_operator.build.lmcache import lmcache_config_maps
 from pd_operator.build.lmcache_server import lmcache_server
 from pd_operator.build.manifest import Manifest
+from pd_operator.build.model_job import model_job
 from pd_operator.build.mooncake import mooncake_deployment
 from pd_operator.build.network_policies import network_policies
 from pd_operator.build.proxy import proxy_deployment
@@ -84,6 +85,7 @@ def desired(deployment: PDDeployment, defaults: Defaults) -> Desired:
             *disruption_budgets(deployment),
             *network_policies(deployment),
             *_store(deployment, defaults),
+            *model_job(deployment),
             proxy_deployment(deployment, deployment.spec.proxy.image or defaults.proxy_image),
         ),
     )

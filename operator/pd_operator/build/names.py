@@ -42,6 +42,16 @@ def engine(name: str) -> str:
     return f"{name}-engine"
 
 
+def model(name: str) -> str:
+    """The ServiceAccount of the Job that downloads the model."""
+    return f"{name}-model"
+
+
+def model_job(name: str, digest: str) -> str:
+    """The Job that downloads the model, of that content."""
+    return f"{name}-model-{digest}"
+
+
 def launcher(name: str, digest: str) -> str:
     """The ConfigMap with the launcher of that content."""
     return f"{name}-engine-launcher-{digest}"

@@ -7,8 +7,11 @@ from pd_shared import labels
 
 
 def service_accounts(deployment: PDDeployment) -> tuple[Manifest, ...]:
-    """One for the engines and the Mooncake master, without rights; one for the proxy."""
+    """One for the engines and the Mooncake master, without rights; one for the proxy; one, without
+    rights too, for the download of the model where there is one."""
     name = deployment.metadata.name
+    hub = deployment.spec.model.source.hugging_face
+    downloads = ((names.model(name), labels.MODEL),) if hub and hub.cache else ()
     return tuple(
         child(
             deployment, "v1", "ServiceAccount", account, component,
@@ -17,5 +20,6 @@ def service_accounts(deployment: PDDeployment) -> tuple[Manifest, ...]:
         for account, component in (
             (names.engine(name), labels.ENGINE),
             (names.proxy(name), labels.PROXY),
+            *downloads,
         )
     )  # fmt: skip

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from pd_operator.api.status import Condition
 from pd_operator.checks.compatibility import version_warning
-from pd_operator.status import rdma, traffic, workloads
+from pd_operator.status import model, rdma, traffic, workloads
 from pd_operator.status.facts import Facts, Previous, Verdict
 
 _MESSAGE_MAX: Final = 4096
@@ -15,6 +15,7 @@ ORDER: Final = (
     "Ready",
     "Valid",
     "Progressing",
+    "ModelReady",
     "PrefillReady",
     "DecodeReady",
     "ProxyReady",
@@ -34,6 +35,7 @@ def verdicts(facts: Facts, previous: Previous) -> dict[str, Verdict]:
     found: dict[str, Verdict | None] = {
         "Valid": _valid(facts),
         "Progressing": workloads.progressing(facts),
+        "ModelReady": model.model_ready(facts),
         "PrefillReady": workloads.prefill_ready(facts),
         "DecodeReady": workloads.decode_ready(facts),
         "ProxyReady": workloads.proxy_ready(facts),
@@ -60,7 +62,8 @@ def ready(facts: Facts, others: Mapping[str, Verdict]) -> Verdict:
     for kind in _SUMMED:
         verdict = others.get(kind)
         if verdict is not None and verdict.status != "True":
-            return Verdict("False", verdict.reason, verdict.message)
+            cause = _cause(verdict, others.get("ModelReady"))
+            return Verdict("False", cause.reason, cause.message)
     progress = others["Progressing"]
     if progress.reason == workloads.ROLLING_OUT:
         # All new pods are ready, and some of an old revision still answer requests.
@@ -69,6 +72,12 @@ def ready(facts: Facts, others: Mapping[str, Verdict]) -> Verdict:
     if moved is not None and moved.status == "False":
         return Verdict("False", moved.reason, moved.message)
     return Verdict("True", "Ready", f"serving at {facts.url}")
+
+
+def _cause(verdict: Verdict, downloaded: Verdict | None) -> Verdict:
+    """What a tier waits for that starts: engines that run already need no download."""
+    waits = verdict.reason == workloads.STARTING
+    return downloaded if waits and downloaded and downloaded.status != "True" else verdict
 
 
 def invalid(reason: str, message: str) -> dict[str, Verdict]:

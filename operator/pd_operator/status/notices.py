@@ -20,6 +20,7 @@ _GOOD: Final = {
 """Conditions whose turning True is told: reason and text of the Event."""
 _BAD: Final = (
     "Valid",
+    "ModelReady",
     "PrefillReady",
     "DecodeReady",
     "ProxyReady",
@@ -28,7 +29,9 @@ _BAD: Final = (
     "KVTransferVerified",
 )
 """Conditions whose new reason for being False is told."""
-_ON_THE_WAY: Final = frozenset({"Starting", "NotCreated", "RollingOut", "WaitingForDeletion"})
+_ON_THE_WAY: Final = frozenset(
+    {"Starting", "NotCreated", "Downloading", "RollingOut", "WaitingForDeletion"}
+)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from pd_operator.observe import DeploymentView
 from pd_operator.plan import current, serves, superseded
 from pd_operator.pods import PodView
 from pd_operator.status.facts import Facts, Verdict
+from pd_operator.status.model import DOWNLOADING, model_ready
 from pd_shared import labels
 
 _WORDS = {
@@ -23,7 +24,7 @@ SCALING_UP = "ScalingUp"
 STARTING = "Starting"
 NOT_CREATED = "NotCreated"
 WAITING_FOR_DELETION = "WaitingForDeletion"
-_WAITING = frozenset({STARTING, NOT_CREATED, WAITING_FOR_DELETION})
+_WAITING = frozenset({STARTING, NOT_CREATED, WAITING_FOR_DELETION, DOWNLOADING})
 """Reasons that waiting may cure."""
 
 
@@ -62,7 +63,7 @@ def kv_store_ready(facts: Facts) -> Verdict | None:
 
 def progressing(facts: Facts) -> Verdict:
     """Progressing: something is on its way; False where all is done or waiting will not help."""
-    looked = (prefill_ready, decode_ready, proxy_ready, kv_store_ready)
+    looked = (model_ready, prefill_ready, decode_ready, proxy_ready, kv_store_ready)
     verdicts = [verdict for look in looked if (verdict := look(facts)) is not None]
     blocked = applied(facts)
     verdicts = verdicts if blocked is None else [blocked, *verdicts]

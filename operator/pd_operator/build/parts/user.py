@@ -1,5 +1,6 @@
 """What the user adds to the engines by hand: arguments, variables, volumes."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from pd_operator.api.base import ApiModel
@@ -14,7 +15,7 @@ def part(tier: Tier) -> Part:
     engine = tier.deployment.spec.engine
     return Part(
         args=(*engine.args, *tier.spec.args),
-        user_env=tuple(_variable(given) for given in variables(engine.env, tier.spec.env).values()),
+        user_env=user_variables(variables(engine.env, tier.spec.env)),
         volumes=tuple(_volume(_json(given)) for given in tier.spec.volumes),
         mounts=tuple(_json(given) for given in tier.spec.volume_mounts),
         pairing={
@@ -27,6 +28,11 @@ def part(tier: Tier) -> Part:
 def variables(shared: tuple[Variable, ...], own: tuple[Variable, ...]) -> dict[str, Variable]:
     """By name; a tier's own variable takes the place of a shared one."""
     return {given.name: given for given in (*shared, *own)}
+
+
+def user_variables(given: Mapping[str, Variable]) -> tuple[Manifest, ...]:
+    """Variables as EnvVar objects."""
+    return tuple(_variable(each) for each in given.values())
 
 
 def _variable(given: Variable) -> Manifest:
