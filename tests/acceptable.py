@@ -46,7 +46,8 @@ def _complaints(manifest: Manifest) -> Iterator[str]:
     template = manifest.get("spec", {}).get("template")
     if template:
         yield from _labels(template["metadata"])
-        selector = manifest["spec"]["selector"]["matchLabels"].items()
+        # A Job has none of its own.
+        selector = manifest["spec"].get("selector", {}).get("matchLabels", {}).items()
         if not selector <= template["metadata"]["labels"].items():
             yield "the selector does not match the template"
         yield from _pod(template["spec"])

@@ -179,6 +179,12 @@ _LIKELY: Final[Overrides] = {
             {"method": "DraftModel", "model": "/models/small", "numSpeculativeTokens": 5},
         ]
     ),
+    "model.adapters": st.sampled_from(
+        [[], [], [{"name": "sql", "source": {"local": {"path": "/adapters/sql"}}},
+                  {"name": "x", "source": {"pvc": {"claimName": "adapters", "path": "a"}}}]]
+    ),
+    "model.maxLoraRank": st.none(),
+    "model.maxLoras": st.none(),
     "model.source": st.sampled_from(
         [
             {"huggingFace": {}},

@@ -6,6 +6,7 @@ children that the API server accepts.
 """
 
 from pd_operator.api.deployment import PDDeployment
+from pd_operator.checks.adapters import adapter_problems
 from pd_operator.checks.args import argument_problems
 from pd_operator.checks.compatibility import compatibility_problems
 from pd_operator.checks.kv_transfer import kv_transfer_problems
@@ -35,6 +36,7 @@ def problems(deployment: PDDeployment) -> tuple[Problem, ...]:
         *parallelism_problems(deployment),
         *compatibility_problems(deployment),
         *option_problems(deployment),
+        *adapter_problems(deployment),
         *speculative_problems(deployment),
         *resource_problems(deployment),
         *rdma_problems(deployment),

@@ -181,6 +181,31 @@ _TIER: dict[str, Any] = {
     "nodeSelector.*": ({"pool": "a"}, {"pool": "b"}),
     **_TOLERATIONS,
 }
+
+
+def _adapters(name: Any = "a", **source: Any) -> list[dict[str, Any]]:
+    return [{"name": name, "source": source or {"local": {"path": "/a"}}}]
+
+
+_ADAPTERS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "name": ({"name": "a"}, {"name": "b"}),
+    "source.huggingFace.id": (
+        {"huggingFace": {"id": "org/a"}},
+        {"huggingFace": {"id": "org/b"}},
+    ),
+    "source.huggingFace.revision": (
+        {"huggingFace": {"id": "a"}},
+        {"huggingFace": {"id": "a", "revision": "b"}},
+    ),
+    "source.pvc.claimName": ({"pvc": {"claimName": "a"}}, {"pvc": {"claimName": "b"}}),
+    "source.pvc.path": (
+        {"pvc": {"claimName": "a"}},
+        {"pvc": {"claimName": "a", "path": "b"}},
+    ),
+    "source.local.path": ({"local": {"path": "/a"}}, {"local": {"path": "/b"}}),
+}
+
+
 TWO_VALUES: dict[str, tuple[Any, Any]] = {
     "network.isolation": ("Enabled", "Disabled"),
     "network.monitoringNamespaces.*": (["a"], ["b"]),
@@ -199,6 +224,12 @@ TWO_VALUES: dict[str, tuple[Any, Any]] = {
     "model.source.oci.image": ("a", "b"),
     "model.source.oci.pullPolicy": ("Always", "Never"),
     "model.source.oci.path": ("a", "b"),
+    **{
+        f"model.adapters.*.{key}": (_adapters(**two[0]), _adapters(**two[1]))
+        for key, two in _ADAPTERS.items()
+    },
+    "model.maxLoraRank": (8, 16),
+    "model.maxLoras": (1, 2),
     "engine.image": ("a", "b"),
     "engine.version": ("0.33.0", "0.34.0"),
     "engine.device": ("cuda", "cpu"),
@@ -314,6 +345,11 @@ _EXPERT = {"enabled": True, "dbo": {"enabled": True}, "eplb": {"enabled": True}}
 _DRAFT = at("engine.speculative", {"method": "Eagle", "model": "org/a", "numSpeculativeTokens": 1})
 NEEDED: dict[str, dict[str, Any]] = {
     **{path: _DRAFT for path in TWO_VALUES if path.startswith("engine.speculative.")},
+    "model.adapters.*.source.huggingFace.revision": at(
+        "model.source.huggingFace.cache.claimName", "hub"
+    ),
+    "model.maxLoraRank": at("model.adapters", _adapters()),
+    "model.maxLoras": at("model.adapters", _adapters()),
     "model.source.oci.pullPolicy": at("model.source.oci.image", "weights:1"),
     "model.source.oci.path": at("model.source.oci.image", "weights:1"),
     "model.source.huggingFace.tokenSecret.key": at(

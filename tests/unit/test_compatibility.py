@@ -34,6 +34,18 @@ THREE_TO_TWO = {
 }
 SLEEP = args("--enable-sleep-mode")
 
+LORA = {"model": {"adapters": [{"name": "sql", "source": {"local": {"path": "/sql"}}}]}}
+DUAL_BATCH = {
+    "decode": {
+        "parallelism": {
+            "data": 2,
+            "expert": {
+                "enabled": True, "all2allBackend": "deepep_v2", "dbo": {"enabled": True},
+            },
+        }
+    }
+}  # fmt: skip
+
 BROKEN = {
     "TwoConnectors": [merged(CUDA, {**STORE, **OLD}), merged(connector("Multi"), OLD)],
     "TensorRatio": [merged(CUDA, THREE_TO_TWO)],
@@ -63,6 +75,15 @@ BROKEN = {
         merged(CUDA, args("-sc", '{"method": "medusa"}')),
         merged(CUDA, args("--spec-method", "medusa")),
     ],
+    "LoRAKeys": [
+        merged(connector("LMCache"), LORA),
+        merged(connector("LMCacheMP", protocol="tcp"), LORA),
+        merged(connector("LMCache"), args("--enable_lora")),
+    ],
+    "LoRADualBatch": [
+        merged(merged(CUDA, LORA), DUAL_BATCH),
+        merged(merged(merged(CUDA, LORA), DUAL_BATCH), {"mode": "Colocated"}),
+    ],
 }
 FINE = [
     CPU,
@@ -77,6 +98,8 @@ FINE = [
     merged(connector("Nixl"), args("--no-disable-hybrid-kv-cache-manager")),
     connector("LMCacheMP", protocol="tcp"),
     merged(connector("MooncakeStore"), {"rdma": {"pkeyIndex": 1}}),
+    merged(connector("MooncakeStore"), LORA),
+    merged(connector("Nixl"), LORA),
 ]
 
 

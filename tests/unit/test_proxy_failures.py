@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from pd_shared import labels
 from tests.engine_sim import answers
 from tests.engine_sim.client import Client, Reply
 from tests.engine_sim.rig import Rig, completion, rig, until

@@ -60,3 +60,12 @@ ImageReference = Annotated[
     str, Field(min_length=1, max_length=512, pattern=r"^[A-Za-z0-9][-A-Za-z0-9._:/@]*$")
 ]
 """A container image reference."""
+
+FolderInVolume = Annotated[
+    str,
+    Field(
+        max_length=512,
+        pattern=r"^([A-Za-z0-9][-A-Za-z0-9._]*(/[-A-Za-z0-9_][-A-Za-z0-9._]*)*)?$",
+    ),
+]
+"""A folder within a volume; empty for its root."""

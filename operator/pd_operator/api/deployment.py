@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from pd_operator.api.adapters import ADAPTER_RULES
 from pd_operator.api.autoscaling import AutoscalingSpec
 from pd_operator.api.base import ApiModel, DnsLabel, Rule
 from pd_operator.api.engine import EngineSpec
@@ -160,6 +161,7 @@ class PDDeploymentSpec(ApiModel):
             " MooncakeStore, LMCache and Multi, and false (or absent) with Nixl and LMCacheMP",
         ),
         *DRAFT_RULES,
+        *ADAPTER_RULES,
         *tier_rules(),
     )
 

@@ -4,16 +4,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from pd_operator.api.base import ApiModel, DnsSubdomain, ImageReference, Rule
-
-FolderInVolume = Annotated[
-    str,
-    Field(
-        max_length=512,
-        pattern=r"^([A-Za-z0-9][-A-Za-z0-9._]*(/[-A-Za-z0-9_][-A-Za-z0-9._]*)*)?$",
-    ),
-]
-"""A folder within a volume; empty for its root."""
+from pd_operator.api.adapters import MAX_ADAPTERS, Adapters, LoRARank
+from pd_operator.api.base import ApiModel, DnsSubdomain, FolderInVolume, ImageReference, Rule
 
 
 class SecretKey(ApiModel):
@@ -160,3 +152,19 @@ class ModelSpec(ApiModel):
     """Name that clients send as `model`. Default: `id`. Becomes: `--served-model-name`."""
     source: ModelSource = ModelSource(hugging_face=HuggingFaceSource())
     """Where the weights come from: exactly one of its fields. Default: Hugging Face, no token."""
+    adapters: Adapters = ()
+    """LoRA adapters, served beside the model under names of their own. They are loaded at the
+    start: another list rolls both tiers. Default: none.
+
+    Becomes: `--enable-lora` and `--lora-modules` on both tiers; part of the pairing.
+    """
+    max_lora_rank: LoRARank | None = None
+    """Largest rank of the adapters: 1, 8, 16, 32, 64, 128, 256, 320 or 512. Default: vLLM's, 16.
+
+    Becomes: `--max-lora-rank`; part of the pairing.
+    """
+    max_loras: Annotated[int, Field(ge=1, le=MAX_ADAPTERS)] | None = None
+    """Adapters in one batch; each takes memory for its rank. Default: as many as there are.
+
+    Becomes: `--max-loras`.
+    """

@@ -65,3 +65,6 @@ def _named(spec: PDDeploymentSpec) -> Iterator[tuple[str, str | None]]:
     drafts = spec.engine.speculative
     if drafts and drafts.model and not drafts.model.startswith("/"):
         yield drafts.model, drafts.revision
+    for adapter in spec.model.adapters:
+        if found := adapter.source.hugging_face:
+            yield found.id, found.revision

@@ -32,7 +32,7 @@ def proxy_config(deployment: PDDeployment) -> str:
             "deployment": deployment.metadata.name,
             "namespace": deployment.metadata.namespace,
             "deploymentUid": deployment.metadata.uid,
-            "servedNames": [model.served_name or model.id],
+            "servedNames": [model.served_name or model.id, *(a.name for a in model.adapters)],
             "listen": {"host": "", "port": ports.HTTP},
             "admin": {"host": "", "port": ports.PROXY_ADMIN},
             "timeouts": _timeouts(deployment.spec.proxy.timeouts),

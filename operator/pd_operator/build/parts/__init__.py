@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from pd_operator.build.parts import (
+    adapters,
     cpu,
     gang,
     kv_transfer,
@@ -33,6 +34,7 @@ _PARTS: Final[tuple[Callable[[Tier], Part], ...]] = (
     launcher.part,
     parallelism.part,
     options.part,
+    adapters.part,
     speculative.part,
     kv_transfer.part,
     rdma.part,

@@ -164,6 +164,34 @@ def _removed_speculator(spec: PDDeploymentSpec) -> str | None:
     )
 
 
+def _lora(spec: PDDeploymentSpec) -> str | None:
+    """The field that asks for LoRA adapters."""
+    if spec.model.adapters:
+        return "spec.model.adapters"
+    asked = given(spec, "--enable-lora")
+    return f"--enable-lora in {asked[0].field}" if asked else None
+
+
+def _lora_keys(spec: PDDeploymentSpec) -> str | None:
+    asked = _lora(spec)
+    return asked and (
+        f"{asked} is not allowed with spec.kvTransfer.connector {spec.connector.value}, whose keys"
+        " do not know adapters, so that one would get the KV of another; use Mooncake, Nixl,"
+        " MooncakeStore or Multi"
+    )
+
+
+def _lora_dual_batch(spec: PDDeploymentSpec) -> str | None:
+    asked = _lora(spec)
+    tiers = {"decode": spec.decode} if spec.colocated else {
+        "prefill": spec.prefill, "decode": spec.decode,
+    }  # fmt: skip
+    for name, tier in tiers.items():
+        if asked and tier.parallelism.expert.dbo.enabled:
+            return f"{asked} is not allowed with spec.{name}.parallelism.expert.dbo.enabled"
+    return None
+
+
 RULES: Final = (
     CompatibilityRule(
         "TwoConnectors",
@@ -264,6 +292,27 @@ RULES: Final = (
         "speculative methods medusa and mlp_speculator",
         "vLLM 0.33, config/speculative.py",
         _removed_speculator,
+        colocated=True,
+    ),
+    CompatibilityRule(
+        "LoRAKeys",
+        "IncompatibleAdapters",
+        "spec.model.adapters",
+        frozenset({Connector.LMCACHE, Connector.LMCACHE_MP}),
+        "all",
+        "LoRA adapters: KV is kept by its tokens alone",
+        "LMCache 0.5.6, token_database.py and its vLLM connectors",
+        _lora_keys,
+    ),
+    CompatibilityRule(
+        "LoRADualBatch",
+        "IncompatibleAdapters",
+        "spec.model.adapters",
+        frozenset(),
+        "all",
+        "dual batch overlap with LoRA adapters",
+        "vLLM, config/vllm.py",
+        _lora_dual_batch,
         colocated=True,
     ),
 )
