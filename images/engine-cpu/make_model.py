@@ -1,10 +1,13 @@
-"""Make the tiny model: a Llama with random weights, and a tokenizer trained on made text."""
+"""Make the tiny model, a Llama with random weights and a tokenizer trained on made text, and a LoRA
+adapter for it, random as well."""
 
+import json
 import random
 import sys
 from pathlib import Path
 
 import torch
+from safetensors.torch import save_file
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
@@ -67,14 +70,36 @@ def model() -> LlamaForCausalLM:
     ).to(torch.float32)
 
 
+def write_adapter(folder: Path, of: LlamaForCausalLM, rank: int = 8) -> None:
+    """A LoRA adapter in PEFT's format, strong enough to change every answer, and the KV with it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    targets = ("q_proj", "k_proj", "v_proj", "o_proj")
+    torch.manual_seed(2)
+    weights = {}
+    for name, layer in of.named_modules():
+        if name.endswith(targets):
+            down = torch.randn(rank, layer.in_features) * 0.15
+            up = torch.randn(layer.out_features, rank) * 0.15
+            weights[f"base_model.model.{name}.lora_A.weight"] = down
+            weights[f"base_model.model.{name}.lora_B.weight"] = up
+    save_file(weights, folder / "adapter_model.safetensors")
+    config = {
+        "peft_type": "LORA", "task_type": "CAUSAL_LM", "r": rank, "lora_alpha": 2 * rank,
+        "bias": "none", "target_modules": list(targets),
+    }  # fmt: skip
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+
+
 def main(folder: Path) -> None:
-    """Write the model."""
+    """Write the model, and beside it its adapter: `<folder>-lora`."""
     folder.mkdir(parents=True, exist_ok=True)
     made = tokenizer()
     if len(made) != VOCABULARY:
         raise SystemExit(f"the tokenizer has {len(made)} tokens, not {VOCABULARY}")
     made.save_pretrained(folder)
-    model().save_pretrained(folder)
+    llama = model()
+    llama.save_pretrained(folder)
+    write_adapter(folder.with_name(f"{folder.name}-lora"), llama)
 
 
 if __name__ == "__main__":
