@@ -93,11 +93,10 @@ def _by_load(case: Case, state: TierState, factor: float) -> int:
         return 0
     service = work * load / queue.requests
     prompts = Prompts(service, state.variation, target)
-    extra = _backlog(case, state, service)
-    demands = [
-        Demand(coming * factor * work + extra, weight)
-        for coming, weight in state.past.ahead(load, _lead(case, state))
-    ]
+    ahead = state.past.ahead(load, _lead(case, state))
+    expected = min(load, sum(coming * weight for coming, weight in ahead))
+    extra = _backlog(case, state, service, expected * work)
+    demands = [Demand(coming * factor * work + extra, weight) for coming, weight in ahead]
     # What comes may be less than now, by the past; the present and its trend must be borne.
     soon = _ahead(case, state, load)
     now = needed([Demand(soon * factor * work + extra, 1.0)], prompts, case.policy.attain)
@@ -137,8 +136,11 @@ def _ahead(case: Case, state: TierState, load: float) -> float:
     # What may be chance is no trend: the counts of two windows differ by so much.
     chance = CHANCE * load * math.sqrt((1 + state.variation) / max(1.0, signals.queue.count))
     growth = max(0.0, load - signals.before - chance) / case.policy.window
-    # The window's mean is that of its middle. No forecast reaches beyond a doubling.
-    return min(2 * load, load + growth * (_lead(case, state) + case.policy.window / 2))
+    # The window's mean is that of its middle. No forecast reaches beyond a doubling. What bursts
+    # took back before, they are not expected to keep.
+    lead = _lead(case, state)
+    rise = growth * (lead + case.policy.window / 2) * state.past.lasting(lead)
+    return min(2 * load, load + rise)
 
 
 def _lead(case: Case, state: TierState) -> float:
@@ -146,12 +148,13 @@ def _lead(case: Case, state: TierState) -> float:
     return case.policy.start if state.start is None else state.start
 
 
-def _backlog(case: Case, state: TierState, service: float) -> float:
-    """Erlangs for working off what waits, within the time that a pod needs to start."""
-    view = case.view
-    waiting = (view.signals.in_flight.value or 0.0) - 2 * view.ready
-    time = max(_lead(case, state), case.tier.target or 0.0, case.policy.window)
-    return max(0.0, waiting) * service / time
+def _backlog(case: Case, state: TierState, service: float, expected: float) -> float:
+    """Erlangs for working off what will still wait when a pod that is asked for now is ready."""
+    view, lead = case.view, _lead(case, state)
+    waiting = max(0.0, (view.signals.in_flight.value or 0.0) - 2 * view.ready)
+    worked_off = max(0.0, view.ready - expected) * lead
+    time = max(lead, case.tier.target or 0.0, case.policy.window)
+    return max(0.0, waiting * service - worked_off) / time
 
 
 def _useful(case: Case, state: TierState) -> int:

@@ -45,6 +45,11 @@ class Past:
         now = _GUESSES / (_GUESSES + len(pairs))
         return ((load, now), *_classes(coming, total, 1 - now))
 
+    def lasting(self, lead: float) -> float:
+        """How much of a change in load is still there after `lead` seconds, between 0 and 1."""
+        pairs = self._pairs(lead)
+        return _lasting(pairs) if len(pairs) > 1 else 1.0
+
     def _pairs(self, lead: float) -> list[tuple[float, float]]:
         """Loads, and what they were so much later."""
         times = [time for time, _ in self.points]
