@@ -4,7 +4,7 @@ from typing import Final
 
 from pd_proxy.attempt import TIMEOUT, UPSTREAM_ERROR, Answer, Attempt, Context, Failure
 from pd_proxy.http.headers import Headers
-from pd_proxy.http.upstream import Upstream
+from pd_proxy.http.upstream import Parts, Upstream
 from pd_proxy.sse import usage_of
 from pd_shared import metrics as names
 
@@ -52,9 +52,9 @@ class PrefillLeg:
             self.abort()
             self._fail("prefill_invalid")
 
-    def on_chunk(self, chunk: bytes, start: int) -> None:
+    def on_chunks(self, chunks: bytes, parts: Parts) -> None:
         """See Listener."""
-        self._parts.append(chunk[start:-2])
+        self._parts.extend(chunks[start:end] for start, end in parts)
 
     def on_end(self) -> None:
         """See Listener."""

@@ -16,7 +16,7 @@ from pd_proxy.deadlines import NEVER
 from pd_proxy.errors import ProxyError
 from pd_proxy.http.call import Call
 from pd_proxy.http.headers import Headers, find, to_client
-from pd_proxy.http.upstream import Upstream
+from pd_proxy.http.upstream import Parts, Upstream
 from pd_proxy.sse import EventStream, usage_of
 from pd_proxy.surface import error_events
 from pd_shared import metrics as names
@@ -112,17 +112,25 @@ class Relay:
         else:
             self._commit(data)
 
-    def on_chunk(self, chunk: bytes, start: int) -> None:
-        """See Listener: one event with one token goes on as it came, framing and all."""
+    def on_chunks(self, chunks: bytes, parts: Parts) -> None:
+        """See Listener: events with one token each go on as they came, framing and all."""
         events, call, attempt = self._events, self._call, self._attempt
-        if events is None or not (attempt.committed and call.chunked and events.one(chunk, start)):
-            self.on_body(chunk[start:-2])
-            return
-        now = self._context.now()
-        if self._tokens:
+        count = 0
+        if events is not None and attempt.committed and call.chunked:
+            while count < len(parts) and events.one(chunks, *parts[count]):
+                count += 1
+        if count:
+            now = self._context.now()
             attempt.measure.token(now)
-        self.deadline = now + self._between
-        call.write_chunk(chunk)
+            self.deadline = now + self._between
+            if count == len(parts):
+                call.write_chunks(chunks)
+                return
+            call.write_chunks(chunks[: parts[count - 1][1] + 2])
+        for start, end in parts[count:]:
+            if self._upstream is None:
+                return  # ended meanwhile
+            self.on_body(chunks[start:end])
 
     def on_end(self) -> None:
         """See Listener."""

@@ -58,18 +58,18 @@ class EventStream:
             self._look(data)
         return data
 
-    def one(self, chunk: bytes, start: int) -> bool:
-        """Whether `chunk[start:-2]` is one whole event with one token, as most are; then it counts.
+    def one(self, data: bytes, start: int, end: int) -> bool:
+        """Whether `data[start:end]` is one whole event with one token, as most are: then it counts.
 
-        Else nothing was looked at, and the chunk's data is to be fed.
+        Else nothing is changed, and it is to be fed.
         """
         if (
             self._tail
             or not self.tokens
-            or not chunk.startswith(b"data: {", start)
-            or chunk.find(b"\n", start) != len(chunk) - 4
-            or not chunk.endswith(b"\n\n\r\n")
-            or _USAGE in chunk
+            or not data.startswith(b"data: {", start)
+            or data.find(b"\n", start) != end - 2
+            or not data.startswith(b"\n", end - 1)
+            or data.find(_USAGE, start, end) >= 0
         ):
             return False
         self.tokens += 1

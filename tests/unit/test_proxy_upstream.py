@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pd_proxy.http.headers import Headers
-from pd_proxy.http.upstream import Pool, Upstream, authority
+from pd_proxy.http.upstream import Parts, Pool, Upstream, authority
 
 WHOLE = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
@@ -55,9 +55,11 @@ class Heard:
         if self.pause:
             self.upstream.pause()
 
-    def on_chunk(self, chunk: bytes, start: int) -> None:
-        assert chunk == b"%x\r\n%b\r\n" % (len(chunk) - start - 2, chunk[start:-2])
-        self.on_body(chunk[start:-2])
+    def on_chunks(self, chunks: bytes, parts: Parts) -> None:
+        framed = (b"%x\r\n%b\r\n" % (end - start, chunks[start:end]) for start, end in parts)
+        assert b"".join(framed) == chunks
+        for start, end in parts:
+            self.on_body(chunks[start:end])
 
     def on_end(self) -> None:
         self.said.append("end")

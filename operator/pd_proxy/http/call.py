@@ -121,11 +121,11 @@ class Call:
         """Whether the answer goes out in chunks."""
         return self._chunked
 
-    def write_chunk(self, chunk: bytes) -> None:
-        """The next part within its framing; only where the answer is chunked."""
+    def write_chunks(self, chunks: bytes) -> None:
+        """The next parts within their framing; only where the answer is chunked."""
         connection = self._connection
         if connection is not None:
-            connection.write(chunk)
+            connection.write(chunks)
 
     def finish(self) -> None:
         """The answer's end."""

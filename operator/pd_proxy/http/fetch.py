@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from pd_proxy.http.headers import Headers
-from pd_proxy.http.upstream import Pool
+from pd_proxy.http.upstream import Parts, Pool
 
 _MOST_BYTES: Final = 16 * 1024 * 1024
 
@@ -29,8 +29,9 @@ class _Answer:
         if self._size <= _MOST_BYTES:
             self._parts.append(data)
 
-    def on_chunk(self, chunk: bytes, start: int) -> None:
-        self.on_body(chunk[start:-2])
+    def on_chunks(self, chunks: bytes, parts: Parts) -> None:
+        for start, end in parts:
+            self.on_body(chunks[start:end])
 
     def on_end(self) -> None:
         if self.done.done():

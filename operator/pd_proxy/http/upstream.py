@@ -13,6 +13,9 @@ IDLE_SECONDS: Final = 4.0
 """vLLM closes an idle connection after 5 s; a request must not meet that moment."""
 
 
+Parts = list[tuple[int, int]]
+"""Where parts begin and end."""
+
 _SIZES: Final = {b"%x" % size: size for size in range(1, 4096)}
 """By a chunk's size line: of the chunks that an event usually comes in."""
 _SIZE_DIGITS: Final = 3
@@ -22,7 +25,7 @@ _JOINED_BYTES: Final = 65536
 
 
 class Listener(Protocol):
-    """Who hears the answer: on_head once, on_body and on_chunk any number of times, then on_end.
+    """Who hears the answer: on_head once, on_body and on_chunks any number of times, then on_end.
 
     on_lost takes the place of all that has not come yet.
     """
@@ -33,8 +36,8 @@ class Listener(Protocol):
     def on_body(self, data: bytes) -> None:
         """A part of the body, never empty."""
 
-    def on_chunk(self, chunk: bytes, start: int) -> None:
-        """A part of the body as one whole chunk: `chunk[start:-2]`, within its framing."""
+    def on_chunks(self, chunks: bytes, parts: Parts) -> None:
+        """Parts of the body, each a whole chunk with its framing around it."""
 
     def on_end(self) -> None:
         """The answer is complete."""
@@ -144,6 +147,7 @@ class Upstream(asyncio.Protocol):
         Most of a stream is one event in one chunk in one read; the parser costs thrice as much.
         """
         over, length = 0, len(data)
+        parts: Parts = []
         while over < length:
             start = data.find(b"\r\n", over, over + _SIZE_DIGITS + 2) + 2
             size = _SIZES.get(data[over : start - 2]) if start > over + 2 else None
@@ -152,10 +156,12 @@ class Upstream(asyncio.Protocol):
             end = start + size + 2
             if end > length or data[end - 2 : end] != b"\r\n":
                 break
+            parts.append((start, end - 2))
+            over = end
+        if parts and self._listener is not None:
+            self._listener.on_chunks(data if over == length else data[:over], parts)
             if self._listener is None:
                 return length  # it has ended the exchange
-            self._listener.on_chunk(data[over:end], start - over)
-            over = end
         return over
 
     def connection_lost(self, exc: Exception | None) -> None:
