@@ -103,14 +103,6 @@ class Engine:
         self.draining = False
 
     @property
-    def http(self) -> HttpServer:
-        return self._http
-
-    @property
-    def bootstrap(self) -> HttpServer:
-        return self._bootstrap
-
-    @property
     def port(self) -> int:
         return self.http.port
 

@@ -7,7 +7,7 @@ import pytest
 
 from pd_proxy.orphans import NO_MODEL
 from pd_shared import labels
-from tests.engine_sim import Engine, answers
+from tests.engine_sim import Engine, shapes
 from tests.engine_sim.kv import Fetcher, fetch_at
 from tests.engine_sim.rig import Rig, rig, until
 from tests.engine_sim.wire import Request, Response
@@ -31,7 +31,7 @@ def rejecting(engine: Engine) -> None:
         else:
             wanted = ("remote_host", "remote_port", "remote_request_id")
             await fetch_at(*(params[key] for key in wanted))
-        response.send(404, answers.error(404, "there is no such model"))
+        response.send(404, shapes.error(404, "there is no such model"))
 
     engine.http.handler = serve
 

@@ -33,7 +33,7 @@ def device_env(deployment: PDDeployment) -> dict[str, str]:
 def ucx_env(deployment: PDDeployment) -> dict[str, str]:
     """The same for UCX, but for the GID index, which `device_env` has, and the partition key.
 
-    UCX takes that key by its value. Names and values are those of UCX 1.20 as NIXL 1.5 brings it.
+    UCX takes that key by its value. Names and values are those of UCX as NIXL 1.5 brings it.
     """
     rdma = deployment.spec.rdma
     if rdma is None:
