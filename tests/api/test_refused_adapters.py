@@ -36,8 +36,8 @@ ONE = adapters(LOCAL)
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
-        (adapters({}), "source must set exactly one of huggingFace, pvc, local"),
-        (adapters({**LOCAL, **HUB}), "source must set exactly one of huggingFace, pvc, local"),
+        (adapters({}), "source of an adapter must set exactly one of"),
+        (adapters({**LOCAL, **HUB}), "source of an adapter must set exactly one of"),
         (adapters({"local": {"path": "a"}}), "spec.model.adapters[0].source.local.path"),
         (adapters({"pvc": {}}), "spec.model.adapters[0].source.pvc.claimName"),
         (adapters({"pvc": {"claimName": "c", "path": "../a"}}), "source.pvc.path"),

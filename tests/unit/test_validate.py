@@ -236,6 +236,10 @@ def draft(**fields: Any) -> dict[str, Any]:
     return at("engine.speculative", {"numSpeculativeTokens": 2, **fields})
 
 
+def adapter(source: dict[str, Any]) -> dict[str, Any]:
+    return at("model.adapters", [{"name": "a", "source": source}])
+
+
 def option(section: str, field: str) -> dict[str, Any]:
     values = {"dtype": "float16", "kvCacheDtype": "fp8", "quantization": "fp8",
               "gpuMemoryUtilization": 0.5, "speculative": draft(method="NGram")["engine"][
@@ -348,6 +352,23 @@ BROKEN: dict[str, dict[str, Any]] = {
     "draftTensorParallelSize must be 1": draft(method="MTP", draftTensorParallelSize=2),
     "model must be an absolute folder": merged(
         draft(method="Eagle", model="org/a"), at("model.source", {"pvc": {"claimName": "c"}})
+    ),
+    "source of an adapter must": adapter({}),
+    "model.adapters[].name must differ": at(
+        "model.adapters", [{"name": CUDA["model"]["id"], "source": {"local": {"path": "/a"}}}]
+    ),
+    "model.maxLoraRank and model.maxLoras": at("model.maxLoras", 2),
+    "model.adapters[].source.huggingFace is only": merged(
+        adapter({"huggingFace": {"id": "a"}}), at("model.source.local.path", "/m")
+    ),
+    "model.adapters[].source.huggingFace.revision": adapter(
+        {"huggingFace": {"id": "a", "revision": "b"}}
+    ),
+    "engine.args must not contain --enable-lora": merged(
+        adapter({"local": {"path": "/a"}}), at("engine.args", ["--max-loras=2"])
+    ),
+    "model.adapters is not allowed with": merged(
+        adapter({"local": {"path": "/a"}}), at("kvTransfer.connector", "LMCache")
     ),
 }  # fmt: skip
 

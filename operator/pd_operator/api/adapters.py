@@ -84,7 +84,7 @@ class AdapterSource(ApiModel):
     cel: ClassVar[tuple[Rule, ...]] = (
         Rule(
             "[has(self.huggingFace), has(self.pvc), has(self.local)].filter(x, x).size() == 1",
-            "source must set exactly one of huggingFace, pvc, local",
+            "source of an adapter must set exactly one of huggingFace, pvc, local",
         ),
     )
 
