@@ -1,11 +1,16 @@
-"""A Hugging Face hub on the loopback interface: as much of it as a download needs."""
+"""A Hugging Face hub: as much of it as a download needs. It imports the standard library alone.
+
+In a pod: `python3 hub.py NAME FOLDER PORT TOKEN` serves the files of a folder as one repository.
+"""
 
 import hashlib
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 COMMIT = "1" * 40
@@ -65,10 +70,7 @@ def _entry(name: str, content: bytes) -> dict[str, object]:
     return {"type": "file", "path": name, "size": len(content), "oid": oid}
 
 
-@contextmanager
-def serving(hub: Hub) -> Iterator[Hub]:
-    """The hub at `hub.url`."""
-
+def _server(hub: Hub, address: tuple[str, int]) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
@@ -87,7 +89,13 @@ def serving(hub: Hub) -> Iterator[Hub]:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    return ThreadingHTTPServer(address, Handler)
+
+
+@contextmanager
+def serving(hub: Hub) -> Iterator[Hub]:
+    """The hub on the loopback interface, at `hub.url`."""
+    server = _server(hub, ("127.0.0.1", 0))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     hub.url = f"http://127.0.0.1:{server.server_address[1]}"
@@ -97,3 +105,13 @@ def serving(hub: Hub) -> Iterator[Hub]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def main(name: str, folder: str, port: str, token: str) -> None:
+    """Serve a folder until the end."""
+    files = {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
+    _server(Hub({name: files}, token), ("", int(port))).serve_forever()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
