@@ -84,6 +84,7 @@ class Attempt:
         "_context",
         "_queued",
         "_settled",
+        "_told",
         "answer",
         "committed",
         "decode",
@@ -121,6 +122,7 @@ class Attempt:
         self.kv_deadline = NEVER
         self.prefill_rejected = False
         self._settled = False
+        self._told = False
         self._queued = prefiller is not None
         self.timed: Timed | None = None
         """Who wants to know how long it takes."""
@@ -161,6 +163,7 @@ class Attempt:
         self.release_prefiller()
         if not self.done.done():
             self.done.set_result(outcome)
+        self._told |= self.decode is not None
         # They hold this attempt: what is in a cycle stays until it is collected.
         self.decode = self.prefill = None
 
@@ -205,7 +208,7 @@ class Attempt:
 
         A decoder that has the request, and is told of its end, lets the KV go by itself.
         """
-        nobody = self.decode is None or self.decoder_lost
+        nobody = (self.decode is None and not self._told) or self.decoder_lost
         return self.answer is not None and not self.committed and nobody
 
     def backend_gone(self, backend: Backend) -> None:

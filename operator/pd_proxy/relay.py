@@ -21,6 +21,7 @@ from pd_proxy.sse import EventStream, usage_of
 from pd_proxy.surface import error_events
 from pd_shared import metrics as names
 
+_DONE: Final = b"data: [DONE]\n\n"
 _HELD_BYTES: Final = 8 * 1024 * 1024
 """A longer answer in one piece goes out in parts, and can be retried no more."""
 _ALL_HELD_BYTES: Final = 64 * 1024 * 1024
@@ -233,8 +234,8 @@ class Relay:
         status = self._status
         if status >= 500 or self._events is not None:
             attempt.decoder.failed(self._context.now(), grave=False)
-            if self._events is not None and not self._events.done:
-                body += (b"" if body.endswith(b"\n\n") else b"\n\n") + b"data: [DONE]\n\n"
+            if self._events is not None and not body.endswith(_DONE):
+                body += (b"" if body.endswith(b"\n\n") else b"\n\n") + _DONE
             answer = Answer(status, self._headers, body)
             reason = f"decode_status_{status}" if status >= 500 else "decode_error"
             attempt.fail(Failure(reason, attempt.decoder, answer))

@@ -152,7 +152,7 @@ def check_usage_in_streams(pair: Pair) -> None:
         options = {"include_usage": True, "continuous_usage_stats": True}
         *parts, _ = ask(pair.decoder, "POST", path, {**body, "stream_options": options}).events()
         assert [part["usage"]["completion_tokens"] for part in parts][-1] == 5
-        assert all(list(part["usage"]) == _USAGE for part in parts)
+        assert all(list(part["usage"]) == _USAGE for part in parts), parts
 
 
 def check_several_answers(pair: Pair) -> None:
@@ -175,7 +175,7 @@ def check_logprobs(pair: Pair) -> None:
     assert {len(values) for values in found.values()} == {5}
     assert found["text_offset"][0] == 0
     assert all(value <= 0 for value in found["token_logprobs"])
-    assert all(2 <= len(top) <= 3 for top in found["top_logprobs"])
+    assert all(2 <= len(top) <= 3 for top in found["top_logprobs"]), found["top_logprobs"]
     events = ask(pair.decoder, "POST", COMPLETIONS, {**body, "stream": True}).events()
     assert [len(e["choices"][0]["logprobs"]["tokens"]) for e in events] == [1] * 5
     more = chat(pair, logprobs=True, top_logprobs=2)
@@ -210,7 +210,7 @@ def check_errors(pair: Pair) -> None:
     for path, body, status, kind, params in (
         (COMPLETIONS, b'{"model"', 400, "Bad Request", ("body.8",)),
         (COMPLETIONS, b"[1]", 400, "Bad Request", ("body",)),
-        (COMPLETIONS, bare, 400, "Bad Request", ("prompt",)),
+        (COMPLETIONS, bare, 400, "BadRequestError", ("prompt",)),
         (CHAT, bare, 400, "Bad Request", ("body.messages",)),
         (COMPLETIONS, {**good, "max_tokens": "x"}, 400, "Bad Request", ("body.max_tokens",)),
         (COMPLETIONS, {**good, "max_tokens": 0}, 400, "BadRequestError", ("max_tokens",)),

@@ -120,14 +120,6 @@ def check_an_unknown_engine_id_is_computed_again(pair: Pair) -> None:
     assert gained["local_compute"] == answer.json()["usage"]["prompt_tokens"]
 
 
-def check_params_that_are_not_whole_are_computed_again(pair: Pair) -> None:
-    body = completion(pair)
-    for params in ({"transfer_id": "xfer-y"}, {"remote_engine_id": _engine_id(pair)}):
-        _, gained = _moved(pair, lambda more=params: _decode(pair, body, **more))  # type: ignore[misc]
-        assert gained["external_kv_transfer"] == 0
-    assert _prefill(pair, body, None).status == 200
-
-
 def check_what_a_request_adds_to_the_metrics(pair: Pair) -> None:
     before = metrics(pair.decoder)
     answer = ask(pair.decoder, "POST", COMPLETIONS, completion(pair, max_tokens=5))

@@ -18,11 +18,38 @@ _CREATED = re.compile(rb'"created":\d+')
 _LOGPROB = re.compile(rb"-?\d+\.\d+(e-?\d+)?|-0\.0")
 
 
-def plain(answer: Answer) -> tuple[int, str, bytes]:
+def plain(answer: Answer) -> tuple[int, str, Any]:
     """Without the time; the last digits of logprobs depend on how the prompt was computed."""
     body = _CREATED.sub(b'"created":0', answer.body)
     body = _LOGPROB.sub(lambda found: b"%.2f" % (float(found[0]) + 0.0), body)
-    return answer.status, answer.headers["content-type"], body
+    kind = answer.headers["content-type"]
+    streamed = kind.startswith("text/event-stream")
+    return answer.status, kind, folded(Answer(200, {}, body)) if streamed else body
+
+
+def folded(stream: Answer) -> dict[str, Any]:
+    """What a stream says as a whole: vLLM puts tokens that are there at once into one event."""
+    found: dict[str, Any] = {}
+    for event in stream.events():
+        for choice in event.pop("choices"):
+            said = found.setdefault(f"choice {choice['index']}", {})
+            text = choice.pop("delta", None) or {"content": choice.pop("text", None)}
+            for name, value in [*text.items(), *choice.items()]:
+                _add(said, name, value)
+        for name, value in event.items():
+            found[name] = found.get(name) if value is None else value
+    return found
+
+
+def _add(said: dict[str, Any], name: str, value: Any) -> None:
+    known = said.get(name)
+    if isinstance(value, dict):
+        for inner, more in value.items():
+            _add(said.setdefault(name, {}), inner, more)
+    elif isinstance(value, list) or (isinstance(value, str) and name == "content"):
+        said[name] = value if known is None else known + value
+    elif value is not None or name not in said:
+        said[name] = value
 
 
 def asked(url: str, path: str, body: bytes) -> Answer:

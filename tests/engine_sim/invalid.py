@@ -51,7 +51,8 @@ def check(body: dict[str, Any], chat: bool, served: tuple[str, ...]) -> None:
     if body.get("stream_options") and not body.get("stream"):
         raise _malformed("Stream options can only be defined when `stream=True`.", "stream_options")
     if not chat and body.get("prompt") in (None, "", []):
-        raise _malformed("Either prompt or prompt_embeds must be provided and non-empty.", "prompt")
+        message = "Either prompt or prompt_embeds must be provided and non-empty."
+        raise RefusedError(400, f"{message} (parameter=prompt)", param="prompt")
     model = body.get("model")
     if model and model not in served:
         names = ", ".join(served)

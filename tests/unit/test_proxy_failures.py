@@ -1,6 +1,7 @@
 """Engines that fail under a request: each request ends once, right or with one clear error."""
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -282,7 +283,9 @@ async def test_a_lasting_error_as_first_event_is_passed_on() -> None:
         r.decoders[0].faults.error_event_times = -1
         reply = await r.complete("p", stream=True)
         assert reply.status == 200
-        assert [e["error"]["message"] for e in reply.events()] == ["simulated"]
+        first, done, rest = reply.body.split(b"\n\n")
+        assert json.loads(first.removeprefix(b"data: "))["error"]["message"] == "simulated"
+        assert (done, rest) == (b"data: [DONE]", b"")
 
 
 async def test_prefiller_that_answers_nonsense() -> None:

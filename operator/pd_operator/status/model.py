@@ -5,6 +5,7 @@ from pd_operator.pods import PodView
 from pd_operator.status.facts import Facts, Verdict
 from pd_shared import labels
 
+LOOP = "CrashLoopBackOff"
 DOWNLOADED = "Downloaded"
 DOWNLOADING = "Downloading"
 DOWNLOAD_FAILED = "DownloadFailed"
@@ -39,7 +40,8 @@ def model_ready(facts: Facts) -> Verdict | None:
 
 
 def _running(job: JobView, pods: list[PodView], words: str) -> Verdict:
-    stuck = next((pod for pod in pods if pod.failure and not pod.ended), None)
+    # A pod of a Job is not started again: one whose container has ended is about to end.
+    stuck = next((p for p in pods if p.failure and not p.ended and p.failure.reason != LOOP), None)
     if stuck and stuck.failure:
         text = f"Job {job.name}: pod {stuck.name}: {stuck.failure.message}"
         return Verdict("False", stuck.failure.reason, text)
