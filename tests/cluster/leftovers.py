@@ -53,14 +53,19 @@ def _cgroups() -> Iterator[Path]:
     yield from (p for p in (_CGROUPS / CGROUP, *_CGROUPS.glob(f"*/{CGROUP}")) if p.is_dir())
 
 
+def _groups_below() -> list[Path]:
+    """All of the cluster's control groups; others may remove some while one looks."""
+    return [Path(folder) for root in _cgroups() for folder, _, _ in os.walk(root)]
+
+
 def _kill_containers() -> bool:
     """Kill what runs in pods; whether there was anything."""
     some = False
-    for root in _cgroups():
-        for path in root.rglob("cgroup.procs"):
-            for pid in _pids(path):
-                some = True
-                processes.kill_member(pid, path)
+    for folder in _groups_below():
+        path = folder / "cgroup.procs"
+        for pid in _pids(path):
+            some = True
+            processes.kill_member(pid, path)
     return some
 
 
@@ -72,13 +77,11 @@ def _pids(path: Path) -> list[int]:
 
 
 def _remove_cgroups() -> None:
-    for root in list(_cgroups()):
-        folders = [root, *(path for path in root.rglob("*") if path.is_dir())]
-        for folder in sorted(folders, key=lambda path: len(path.parts), reverse=True):
-            try:
-                folder.rmdir()
-            except OSError:
-                continue  # told by the next try, or by the test that looks
+    for folder in sorted(_groups_below(), key=lambda path: len(path.parts), reverse=True):
+        try:
+            folder.rmdir()
+        except OSError:
+            continue  # told by the next try, or by the test that looks
 
 
 def _shim_sockets() -> list[Path]:
