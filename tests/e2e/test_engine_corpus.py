@@ -15,12 +15,15 @@ from tests.e2e.conftest import Pair
 pytestmark = [pytest.mark.cluster, pytest.mark.engine]
 
 _CREATED = re.compile(rb'"created":\d+')
+_ITEMS = re.compile(rb"<dict of \d+ items>")
 _LOGPROB = re.compile(rb"-?\d+\.\d+(e-?\d+)?|-0\.0")
 
 
 def plain(answer: Answer) -> tuple[int, str, Any]:
     """Without the time; the last digits of logprobs depend on how the prompt was computed."""
     body = _CREATED.sub(b'"created":0', answer.body)
+    # What the proxy adds for the transfer counts in vLLM's words on a body that it refuses.
+    body = _ITEMS.sub(b"<dict>", body)
     body = _LOGPROB.sub(lambda found: b"%.2f" % (float(found[0]) + 0.0), body)
     kind = answer.headers["content-type"]
     streamed = kind.startswith("text/event-stream")
@@ -44,8 +47,10 @@ def folded(stream: Answer) -> dict[str, Any]:
 def _add(said: dict[str, Any], name: str, value: Any) -> None:
     known = said.get(name)
     if isinstance(value, dict):
+        if known is None:
+            said[name] = {}
         for inner, more in value.items():
-            _add(said.setdefault(name, {}), inner, more)
+            _add(said[name], inner, more)
     elif isinstance(value, list) or (isinstance(value, str) and name == "content"):
         said[name] = value if known is None else known + value
     elif value is not None or name not in said:

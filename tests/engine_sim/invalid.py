@@ -49,7 +49,8 @@ def check(body: dict[str, Any], chat: bool, served: tuple[str, ...]) -> None:
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise _malformed(f"Input should be a valid integer: {name}", f"body.{name}")
     if body.get("stream_options") and not body.get("stream"):
-        raise _malformed("Stream options can only be defined when `stream=True`.", "stream_options")
+        message = "Stream options can only be defined when `stream=True`."
+        raise RefusedError(400, f"{message} (parameter=stream_options)", param="stream_options")
     if not chat and body.get("prompt") in (None, "", []):
         message = "Either prompt or prompt_embeds must be provided and non-empty."
         raise RefusedError(400, f"{message} (parameter=prompt)", param="prompt")

@@ -158,7 +158,9 @@ def events(to: Envelope, choices: list[Choice], prompt: int) -> list[bytes]:
 
     def put(choice: dict[str, Any], count: int, **more: Any) -> None:
         if options.get("include_usage") and options.get("continuous_usage_stats"):
-            more["usage"] = usage(prompt, count)
+            # Of a chat these have one field more than the last event's.
+            details = {"completion_tokens_details": None} if to.chat else {}
+            more = {"usage": {**usage(prompt, count), **details}, **more}
         made.append(b"data: %b\n\n" % dumps({**base, "choices": [choice], **more}))
 
     if to.chat:
