@@ -52,7 +52,7 @@ async def test_conversations_stay_where_their_cache_is() -> None:
             rates[aware] = cached(r.prefillers)
             assert len({name for found in where for name in found}) == 4
     assert rates[True] > 0.6
-    assert rates[True] > rates[False] + 0.25
+    assert rates[True] > rates[False] + 0.1
 
 
 async def test_two_proxies_agree_without_a_word() -> None:
