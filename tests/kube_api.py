@@ -115,10 +115,11 @@ class Api:
         )
 
     def resource(self, name: str) -> Resource:
-        """The kind that kubectl knows by a name, plural, singular or short; KeyError for none."""
-        if name not in self._resources:
+        """The kind that kubectl knows by a name: plural, singular, short, in any case; KeyError."""
+        key = name.lower()
+        if key not in self._resources:
             self._resources = self._discover()
-        return self._resources[name]
+        return self._resources[key]
 
     def _discover(self) -> dict[str, Resource]:
         found: dict[str, Resource] = {}

@@ -131,7 +131,7 @@ async def rig(
     seconds: dict[str, float] | None = None,
     limits: dict[str, int] | None = None,
     sections: dict[str, Any] | None = None,
-    check_seconds: float = 5.0,
+    check_seconds: float = 3600.0,
     secret_seconds: float = 2.0,
     routing: dict[str, Any] | None = None,
     **engine: Any,

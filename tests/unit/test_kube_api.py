@@ -73,7 +73,7 @@ def served(*answers: tuple[int, Any] | None) -> Iterator[tuple[kube_api.Api, lis
 
 def test_a_kind_has_all_its_names_and_the_first_group_wins() -> None:
     with served() as (api, _):
-        assert api.resource("po") == api.resource("pod") == api.resource("pods")
+        assert api.resource("po") == api.resource("Pod") == api.resource("pods")
         assert api.resource("pods").path("n", "x") == "/api/v1/namespaces/n/pods/x"
         assert api.resource("pods").path("n", selector="a=b") == (
             "/api/v1/namespaces/n/pods?labelSelector=a%3Db"
