@@ -114,8 +114,8 @@ def _config() -> dict[str, object]:
     manifest["metadata"] |= {"namespace": "bench", "uid": "bench"}
     written: dict[str, object] = json.loads(proxy_config(parse(manifest)))
     listen = {"host": "127.0.0.1", "port": 0}
-    limits = written["limits"]
-    if not isinstance(limits, dict):
+    limits, queue = written["limits"], written["queue"]
+    if not isinstance(limits, dict) or not isinstance(queue, dict):
         raise TypeError
     # The 10,000 streams; nothing else comes near these limits.
     return {
@@ -123,6 +123,7 @@ def _config() -> dict[str, object]:
         "listen": listen,
         "admin": listen,
         "limits": {**limits, "connections": 16384, "inFlight": 16384},
+        "queue": {**queue, "perDecoder": 16384, "perPrefiller": 16384},
     }
 
 
